@@ -72,7 +72,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	setup.news = NULL;
 	setup.opened = egress_opened;
 	setup.opened_arg = hub->outward;
-	setup.sessions = NULL;
+	setup.sessions = hub->outward_sessions;
 	hub->outward_tunnels = tunnels_new(&setup);
 }
 
@@ -162,7 +162,9 @@ hub_preauth_places(void)
 int
 hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, struct err *err)
 {
+	const size_t memory = session_budget_limit(TUNNELS_MEMORY, TUNNELS_MEMORY_MOST);
 	struct hub *hub = xcalloc(1, sizeof *hub);
+	struct loop *const *loops;
 	uint64_t seed;
 	int rc;
 
@@ -178,9 +180,11 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->preauth = preauth_new(loop, hub_preauth_places(), seed);
 	if (config->n_workers > 0) {
 		hub->workers = tls_workers_new(config->workers, config->n_workers, hub->preauth);
-		hub->sessions = session_workers_new(loop, config->workers + config->n_workers,
-			config->n_workers,
-			session_budget_limit(TUNNELS_MEMORY, TUNNELS_MEMORY_MOST));
+		loops = config->workers + config->n_workers;
+		hub->sessions =
+			session_workers_new(loop, loops, config->n_workers, SESSION_CLIENT, memory);
+		hub->outward_sessions =
+			session_workers_new(loop, loops, config->n_workers, SESSION_SERVER, memory);
 	}
 	rc = hub_start_parts(hub, config, err);
 	if (rc < 0)
@@ -363,6 +367,7 @@ hub_stop(struct hub **out)
 	routes_free(&hub->ways);
 	tunnels_free(&hub->tunnels);
 	session_workers_free(&hub->sessions);
+	session_workers_free(&hub->outward_sessions);
 	tls_workers_free(&hub->workers);
 	preauth_free(&hub->preauth);
 	floods_free(&hub->floods);

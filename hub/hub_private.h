@@ -73,7 +73,8 @@ struct hub {
 	struct floods *floods;
 	struct liveness *liveness; /* of nodes, by name */
 	struct tls_workers *workers; /* do handshakes and the ingress' TLS; NULL: `loop` does */
-	struct session_workers *sessions; /* have the tunnels' sessions; NULL: `loop` does */
+	/* have the sessions of tunnels and outward_tunnels; NULL: `loop` has */
+	struct session_workers *sessions, *outward_sessions;
 	struct tunnels *tunnels; /* accepts none before the authority is ready */
 	struct peers *peers;
 	struct rendezvous *rendezvous; /* introduces nodes to each other */

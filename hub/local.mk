@@ -144,6 +144,7 @@ HUB_TESTS = \
 	tests/unit/hub/ingress/bridge_worker_test \
 	tests/unit/hub/replicas/tunnel_session_test \
 	tests/unit/hub/replicas/tunnel_session_limits_test \
+	tests/unit/hub/replicas/tunnel_session_forward_test \
 	tests/unit/hub/ingress/redirect_targets_test \
 	tests/unit/hub/names/hosts_text_test \
 	tests/unit/hub/sync/hub_delivery_test \
@@ -213,6 +214,8 @@ tests_unit_hub_ingress_bridge_worker_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 TUNNEL_SESSION_BED = tests/unit/hub/replicas/tunnel_session_bed.c tests/unit/hub/replicas/tunnel_session_bed.h $(WORKERS_BED) $(PATIENCE)
 tests_unit_hub_replicas_tunnel_session_test_SOURCES = tests/unit/hub/replicas/tunnel_session_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_tunnel_session_forward_test_SOURCES = tests/unit/hub/replicas/tunnel_session_forward_test.c $(TUNNEL_SESSION_BED)
+tests_unit_hub_replicas_tunnel_session_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnel_session_limits_test_SOURCES = tests/unit/hub/replicas/tunnel_session_limits_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_limits_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_redirect_targets_test_SOURCES = tests/unit/hub/ingress/redirect_targets_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h

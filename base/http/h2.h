@@ -144,6 +144,8 @@ void h2_ping(struct h2 *s, const uint8_t payload[H2_PING_BYTES]);
 void h2_rest(struct h2 *s);
 /* Bytes of memory that it takes: frames for h2_output, header sections, HPACK's tables. */
 size_t h2_held(const struct h2 *s);
+/* Frames for h2_output, but DATA. */
+size_t h2_queue(const struct h2 *s);
 /* Returns true if there is something for h2_output. */
 bool h2_wants_output(const struct h2 *s);
 /* Nothing is to be read or sent any more: the connection is to be closed. */

@@ -2,7 +2,7 @@
  * Streams to nodes that the owner's loop opens, on the worker: each is joined with one that is
  * opened in the node's session. Before that, what the caller says first is passed on already, and
  * the node's answer and resets are passed back with their codes, so that the owner does what it
- * does with a tunnel of its own loop.
+ * does with a tunnel of its own loop. Streams that nodes open are joined with one to the owner.
  *
  *	opened ─► dialling ─200─► joined: relay_join_stream, and the crossing is the relay
  *	                  └─200, held─► waits ─crossing_join─► joined
@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 struct crossing_dial {
@@ -26,8 +27,10 @@ struct crossing_dial {
 struct crossing {
 	LIST_ENTRY(crossing) link;
 	struct session_worker *worker;
-	int32_t id; /* of `near` */
-	struct stream *near, *far; /* the owner's and the node's, until they are joined */
+	int32_t id; /* of `near`, if the owner opened it */
+	/* until they are joined: the stream of the caller (the owner, or the node), and the one
+	 * that was opened here for it */
+	struct stream *near, *far;
 	struct crossing_dial *dial; /* until `far` is asked for */
 	struct relay *relay;
 	bool held, answered;
@@ -269,20 +272,61 @@ crossing_dial_new(struct crossing *c, const struct stream_request *request)
 	return d;
 }
 
+static struct crossing *
+crossing_new(struct session_worker *w, struct stream *st, int32_t id)
+{
+	struct crossing *c = xcalloc(1, sizeof *c);
+
+	c->worker = w;
+	c->near = st;
+	c->id = id;
+	LIST_INSERT_HEAD(&w->crossings[(uint32_t)id % SESSION_WORKER_BUCKETS], c, link);
+	stream_accept(st, &near_events, c);
+	return c;
+}
+
+/* The session's number comes first, so that no field of the node's is taken for it. */
+unsigned
+crossing_opened_by_node(void *tunnel_session, struct stream *st,
+	const struct stream_request *request, const char **reason)
+{
+	const struct tunnel_session *s = tunnel_session;
+	struct session_worker *w = s->worker;
+	struct crossing *c = crossing_new(w, st, 0);
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	struct stream_request on = *request;
+	char id[24];
+	int rc = -ESHUTDOWN;
+
+	(void)reason;
+	snprintf(id, sizeof id, "%llu", (unsigned long long)s->id);
+	fields[0] = (struct stream_field){CROSSING_SESSION, id};
+	on.fields = fields;
+	on.n_fields = MIN(request->n_fields + 1, (size_t)STREAM_FIELDS_MAX);
+	for (size_t i = 1; i < on.n_fields; i++)
+		fields[i] = request->fields[i - 1];
+	if (w->far != NULL)
+		rc = session_open(w->far, &on, &far_events, c, &c->far);
+	if (rc == -ESHUTDOWN)
+		session_free(&w->far); /* its streams are used up: the owner makes another pair */
+	if (rc == 0) {
+		stream_on_fading(c->far, crossing_on_fading, c);
+		crossing_feed(c);
+	} else {
+		crossing_refuse(c, rc);
+	}
+	return 0;
+}
+
 unsigned
 crossing_opened(
 	void *worker, struct stream *st, const struct stream_request *request, const char **reason)
 {
 	struct session_worker *w = worker;
-	struct crossing *c = xcalloc(1, sizeof *c);
+	struct crossing *c = crossing_new(w, st, stream_id(st));
 
 	(void)reason;
-	c->worker = w;
-	c->near = st;
-	c->id = stream_id(st);
 	c->dial = crossing_dial_new(c, request);
-	LIST_INSERT_HEAD(&w->crossings[(uint32_t)c->id % SESSION_WORKER_BUCKETS], c, link);
-	stream_accept(st, &near_events, c);
 	if (session_worker_find(w, c->dial->session) != NULL)
 		crossing_on_dial(c->dial);
 	else

@@ -32,11 +32,13 @@ enum {
 /* --- workers -------------------------------------------------------------------------------- */
 
 struct session_workers *
-session_workers_new(struct loop *loop, struct loop *const *loops, size_t n, size_t memory)
+session_workers_new(struct loop *loop, struct loop *const *loops, size_t n, enum session_role role,
+	size_t memory)
 {
 	struct session_workers *w = xcalloc(1, sizeof *w + n * sizeof *w->workers);
 
 	w->loop = loop;
+	w->role = role;
 	w->n = n;
 	w->budget.limit = memory / CROSSING_SHARE;
 	for (size_t i = 0; i < n; i++) {
@@ -118,6 +120,8 @@ session_worker_find(const struct session_worker *w, uint64_t id)
 static const struct session_limits crossing_limits = {
 	CROSSING_STREAMS, CROSSING_PING_MS, UINT_MAX, CROSSING_PROBE_MS};
 
+static int crossing_begin(struct session_worker *w);
+
 struct crossing_end {
 	struct session_worker *worker;
 	int fd;
@@ -128,8 +132,10 @@ crossing_on_lost(void *arg, int rc, const char *why)
 {
 	struct session_worker *w = arg;
 
-	log_error("hub", "streams to a worker have ended rc=%d reason=\"%s\"", rc, why);
-	session_free(&w->near); /* the next stream begins another one */
+	log_error("hub", "streams of a worker have ended rc=%d reason=\"%s\"", rc, why);
+	session_free(&w->near);
+	if (w->of->role == SESSION_SERVER)
+		(void)crossing_begin(w); /* else the next stream begins another one */
 }
 
 static void
@@ -142,26 +148,68 @@ crossing_on_far_lost(void *arg, int rc, const char *why)
 	session_free(&w->far);
 }
 
+/* A stream of a node's, on the owner's loop. */
+static unsigned
+crossing_on_opened(
+	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	const struct session_worker *w = arg;
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	struct stream_request own = *request;
+	struct tunnel_session *s;
+	uint64_t id = 0;
+
+	own.fields = fields;
+	own.n_fields = 0;
+	for (size_t i = 0; i < request->n_fields; i++) {
+		const struct stream_field *f = &request->fields[i];
+
+		if (strcmp(f->name, CROSSING_SESSION) != 0)
+			fields[own.n_fields++] = *f;
+		else if (id == 0) /* a later one is the node's */
+			id = strtoull(f->value, NULL, 10);
+	}
+	LIST_FOREACH(s, &w->of->owned[id % SESSION_WORKER_BUCKETS], own) {
+		if (s->id == id)
+			return s->events->opened(s->arg, st, &own, reason);
+	}
+	*reason = "the node's connection has ended";
+	return 503;
+}
+
+static int
+crossing_end_new(struct session_worker *w, bool owner, int fd, struct session **out)
+{
+	/* a client is not told of streams */
+	static const struct session_events near = {
+		.opened = crossing_on_opened, .ended = crossing_on_lost};
+	static const struct session_events far = {
+		.opened = crossing_opened, .ended = crossing_on_far_lost};
+	bool server = owner == (w->of->role == SESSION_SERVER);
+	struct loop *loop = owner ? w->of->loop : w->loop;
+	const struct session_setup setup = {
+		.loop = loop,
+		.role = server ? SESSION_SERVER : SESSION_CLIENT,
+		.wire = transport_socket(loop, fd),
+		.budget = owner ? &w->of->budget : &w->crossing_budget,
+		.limits = &crossing_limits,
+		.udp = server,
+		.takes_all = server, /* else slow readers would close the way for all nodes */
+		.events = owner ? &near : &far,
+		.arg = w,
+	};
+
+	return session_new(&setup, out);
+}
+
 static void
 crossing_on_begin(void *arg)
 {
-	static const struct session_events events = {
-		.opened = crossing_opened, .ended = crossing_on_far_lost};
 	struct crossing_end *e = arg;
-	struct session_worker *w = e->worker;
-	const struct session_setup setup = {.loop = w->loop,
-		.role = SESSION_SERVER,
-		.wire = transport_socket(w->loop, e->fd),
-		.budget = &w->crossing_budget,
-		.limits = &crossing_limits,
-		.udp = true,
-		.takes_all = true, /* else slow readers would close the way to all nodes */
-		.events = &events,
-		.arg = w};
 	int rc;
 
-	session_free(&w->far);
-	rc = session_new(&setup, &w->far);
+	session_free(&e->worker->far);
+	rc = crossing_end_new(e->worker, false, e->fd, &e->worker->far);
 	assert(rc == 0);
 	free(e);
 }
@@ -169,13 +217,6 @@ crossing_on_begin(void *arg)
 static int
 crossing_begin(struct session_worker *w)
 {
-	static const struct session_events events = {.ended = crossing_on_lost};
-	struct session_setup setup = {.loop = w->of->loop,
-		.role = SESSION_CLIENT,
-		.budget = &w->of->budget,
-		.limits = &crossing_limits,
-		.events = &events,
-		.arg = w};
 	struct crossing_end *e;
 	int pair[2];
 
@@ -187,8 +228,7 @@ crossing_begin(struct session_worker *w)
 	*e = (struct crossing_end){w, pair[0]};
 	w->began = true;
 	loop_post(w->loop, crossing_on_begin, e);
-	setup.wire = transport_socket(setup.loop, pair[1]);
-	return session_new(&setup, &w->near);
+	return crossing_end_new(w, true, pair[1], &w->near);
 }
 
 static int
@@ -302,6 +342,7 @@ tunnel_session_ended(void *arg, int rc, const char *why)
 }
 
 static const struct session_events tunnel_session_events = {
+	.opened = crossing_opened_by_node,
 	.draining = tunnel_session_draining,
 	.asked = tunnel_session_asked,
 	.silent = tunnel_session_silent,
@@ -360,6 +401,7 @@ tunnel_session_start(struct tunnel_session *s, const struct tunnel_session_setup
 	tls_stream_move(start->tls, NULL);
 	s->worker = w;
 	s->id = ++all->last_id;
+	LIST_INSERT_HEAD(&all->owned[s->id % SESSION_WORKER_BUCKETS], s, own);
 	s->events = setup->session.events;
 	s->arg = setup->session.arg;
 	if (s->line.peer != NULL)
@@ -453,10 +495,12 @@ tunnel_session_free(struct tunnel_session **out, struct session_stats *past)
 	session_stats_add(past, tunnel_session_stats(s));
 	session_free(&s->session);
 	liveness_leave(&s->line);
-	if (s->worker == NULL)
+	if (s->worker == NULL) {
 		tunnel_session_on_gone(s);
-	else
-		loop_post(s->loop, tunnel_session_on_gone, s);
+		return;
+	}
+	LIST_REMOVE(s, own);
+	loop_post(s->loop, tunnel_session_on_gone, s);
 }
 
 void

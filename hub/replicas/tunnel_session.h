@@ -7,12 +7,14 @@
  * loops, over a pair of sockets, which the worker joins with one in the node's tunnel. What the
  * node answers, resets and STREAM_LOST come as from the tunnel itself. One that is opened with
  * `held` (stream_request) is not joined before relay_worker_join, which may put the caller's socket
- * on the worker as well (hub/replicas/relay_worker.h): then nothing crosses any more.
+ * on the worker as well (hub/replicas/relay_worker.h): then nothing crosses any more. A stream that
+ * a node opens crosses the other way: `opened` gets it on the owner's loop. What the node gives up
+ * before that has cost the owner nothing.
  *
  * The owner waits for a worker where it asks for figures, and to free what has not ended; a worker
  * never waits for the owner. Everything is called on the owner's loop.
  *
- *	workers = session_workers_new(loop, loops, n, memory);
+ *	workers = session_workers_new(loop, loops, n, SESSION_CLIENT, memory);
  *	rc = tunnel_session_new(&(struct tunnel_session_setup){.session = setup, .tls = &tls, .workers = workers,
  *		.node = "edge-1"}, &session);
  *	rc = tunnel_session_open(session, &request, &events, me, &stream);
@@ -25,9 +27,10 @@
 struct session_workers;
 struct tunnel_session;
 
-/* memory: of all sessions' windows beyond their base. The loops outlive the workers. */
-struct session_workers *session_workers_new(
-	struct loop *loop, struct loop *const *loops, size_t n, size_t memory);
+/* role: SESSION_CLIENT: streams are opened here, SESSION_SERVER: by the nodes. memory: of all
+ * sessions' windows beyond their base. The loops outlive the workers. */
+struct session_workers *session_workers_new(struct loop *loop, struct loop *const *loops, size_t n,
+	enum session_role role, size_t memory);
 /* After the last session and relay_worker, and before the loops are stopped. */
 void session_workers_free(struct session_workers **w);
 /* Brings tunnel_session_stats up to date, and adds to `total`. NULL: nothing. */

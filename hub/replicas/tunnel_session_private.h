@@ -16,10 +16,10 @@ struct session_worker {
 	struct session_workers *of;
 	struct loop *loop; /* the worker's */
 	/* the owner's */
-	struct session *near; /* opens the streams that cross; NULL: not yet, or lost */
+	struct session *near; /* its end of what crosses; NULL: not yet, or lost */
 	bool began; /* there was one: the worker may have its end, and crossings */
 	/* the worker's */
-	struct session *far; /* takes those streams */
+	struct session *far;
 	struct session_budget budget, crossing_budget;
 	LIST_HEAD(, tunnel_session) sessions[SESSION_WORKER_BUCKETS]; /* by id */
 	LIST_HEAD(, crossing) crossings[SESSION_WORKER_BUCKETS]; /* by the stream's number */
@@ -27,9 +27,11 @@ struct session_worker {
 
 struct session_workers {
 	struct loop *loop; /* the owner's */
+	enum session_role role; /* of the nodes' sessions, and of the owner's ends */
 	struct session_budget budget; /* of `near` of all */
 	uint64_t last_id;
 	uint64_t counted_ms; /* the last session_workers_count */
+	LIST_HEAD(, tunnel_session) owned[SESSION_WORKER_BUCKETS]; /* the owner's, by id */
 	size_t n;
 	struct session_worker workers[];
 };
@@ -39,6 +41,7 @@ struct tunnel_session {
 	uint64_t id; /* among the workers' sessions */
 	char *node;
 	/* the owner's */
+	LIST_ENTRY(tunnel_session) own;
 	struct loop *loop;
 	const struct session_events *events;
 	void *arg;
@@ -70,6 +73,9 @@ struct tunnel_session *session_worker_find(const struct session_worker *w, uint6
 #define CROSSING_HELD "edgeway-held" /* field: the stream waits for one of the two calls below */
 unsigned crossing_opened(
 	void *worker, struct stream *st, const struct stream_request *request, const char **reason);
+/* The same for a stream that the node has opened in this session: it goes to the owner. */
+unsigned crossing_opened_by_node(void *tunnel_session, struct stream *st,
+	const struct stream_request *request, const char **reason);
 /* NULL: it has ended. */
 struct crossing *crossing_find(const struct session_worker *w, int32_t id);
 /* Joins the two streams. */

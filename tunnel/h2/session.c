@@ -13,7 +13,6 @@ enum {
 	PROBE_MS = 1000,
 	HEAD_MAX = 8 * 1024,
 	QUEUE_PER_STREAM = 16, /* frames: an answer, window updates in eighths, a reset */
-	QUEUE_LEAST = 4096, /* plus frames of streams that are gone */
 };
 
 const uint8_t session_parting[H2_PING_BYTES] = "parting";
@@ -290,7 +289,7 @@ session_greet(struct session *s, bool says_beat)
 		.table = 0, /* our header sections are few */
 		.reset = 0, /* cancelled dials are normal */
 		/* a peer that takes nothing for DEAD_MS is lost before it comes near this */
-		.frames = (size_t)s->limits.max_streams * QUEUE_PER_STREAM + QUEUE_LEAST,
+		.frames = (size_t)s->limits.max_streams * QUEUE_PER_STREAM + SESSION_QUEUE,
 		.protocols = s->udp,
 		.extension = SESSION_FADING,
 	};

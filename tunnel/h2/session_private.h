@@ -31,6 +31,9 @@ enum {
 	/* time for reading and reporting events; all late sessions of a budget share one
 	 * such turn */
 	SESSION_TURN_US = 300,
+	SESSION_QUEUE = 4096, /* frames but DATA that wait for the transport, beside one of each
+				 stream; with more of them, as of streams that were given up, none
+				 is opened */
 	SESSION_BULK = 4 * 1024, /* payload from this size on is not copied */
 };
 

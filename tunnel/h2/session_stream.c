@@ -202,6 +202,8 @@ check_open(struct session *s, const struct stream_request *r, char path[UDP_PATH
 	most = h2_streams_max(s->h2);
 	if (s->stats.streams >= most)
 		return most > 0 ? -EAGAIN : -ESHUTDOWN;
+	if (h2_queue(s->h2) >= s->stats.streams + SESSION_QUEUE)
+		return -EAGAIN;
 	if (r->udp && s->state == SESSION_HANDSHAKE)
 		return -EINPROGRESS;
 	if (r->udp && !h2_takes_protocols(s->h2))

@@ -14,6 +14,7 @@ enum { MEMORY = 8 << 20 };
 
 struct session_workers *bed_workers;
 bool bed_squeeze;
+enum session_role bed_role = SESSION_CLIENT;
 
 static struct liveness *lives;
 
@@ -22,7 +23,7 @@ bed_with_workers(void **state)
 {
 	(void)state;
 	lives = liveness_new();
-	bed_workers = session_workers_new(loop, loops, WORKERS, MEMORY);
+	bed_workers = session_workers_new(loop, loops, WORKERS, bed_role, MEMORY);
 	return 0;
 }
 
@@ -115,6 +116,12 @@ on_node_ended(void *arg, int rc, const char *why)
 
 /* --- the hub's end -------------------------------------------------------------------------- */
 
+static unsigned
+on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	return on_node_opened(&((struct tunnel *)arg)->node, st, request, reason);
+}
+
 static void
 on_draining(void *arg)
 {
@@ -152,9 +159,9 @@ bed_start(struct tunnel *t)
 	static const struct session_events node_events = {
 		.opened = on_node_opened, .draining = on_node_draining, .ended = on_node_ended};
 	static const struct session_events hub_events = {
-		.draining = on_draining, .asked = on_asked, .ended = on_ended};
+		.opened = on_opened, .draining = on_draining, .asked = on_asked, .ended = on_ended};
 	struct session_setup node = {.loop = loop,
-		.role = SESSION_SERVER,
+		.role = bed_role == SESSION_CLIENT ? SESSION_SERVER : SESSION_CLIENT,
 		.budget = &t->node.budget,
 		.squeeze = bed_squeeze,
 		.events = &node_events,
@@ -183,7 +190,7 @@ bed_start(struct tunnel *t)
 	assert_int_equal(session_new(&node, &t->node.session), 0);
 	assert_int_equal(
 		tunnel_session_new(&(struct tunnel_session_setup){.session = {.loop = loop,
-									  .role = SESSION_CLIENT,
+									  .role = bed_role,
 									  .budget = &budget,
 									  .squeeze = bed_squeeze,
 									  .limits = &limits,
@@ -259,13 +266,17 @@ static const struct stream_events caller_events = {
 int
 bed_ask(struct tunnel *t, struct caller *c, const char *target, bool held)
 {
-	const struct stream_field field = {"edgeway-caller", "192.0.2.7"};
+	const struct stream_field field[] = {
+		{"edgeway-caller", "192.0.2.7"}, {"edgeway-session", "999"}};
+	const struct stream_request request = {.authority = target,
+		.fields = field,
+		.n_fields = bed_role == SESSION_CLIENT ? 1 : 2, /* a node may say anything */
+		.held = held};
 
 	memset(c, 0, sizeof *c);
-	return tunnel_session_open(t->session,
-		&(struct stream_request){
-			.authority = target, .fields = &field, .n_fields = 1, .held = held},
-		&caller_events, c, &c->stream);
+	if (bed_role == SESSION_SERVER)
+		return session_open(t->node.session, &request, &caller_events, c, &c->stream);
+	return tunnel_session_open(t->session, &request, &caller_events, c, &c->stream);
 }
 
 void

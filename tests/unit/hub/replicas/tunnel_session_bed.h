@@ -36,6 +36,8 @@ struct caller {
 
 extern struct session_workers *bed_workers; /* NULL in a test without them */
 extern bool bed_squeeze; /* of the next tunnel */
+/* Of the hub's end. SESSION_SERVER: the node opens the streams, and `node` has those at the hub. */
+extern enum session_role bed_role;
 
 #define until(condition) patience_until(patience_turn(loop), condition)
 

@@ -100,7 +100,7 @@ test_slow_readers(void **state)
 	struct tunnel t;
 
 	(void)state;
-	bed_workers = session_workers_new(loop, loops, WORKERS, 0);
+	bed_workers = session_workers_new(loop, loops, WORKERS, SESSION_CLIENT, 0);
 	bed_start(&t);
 	bed_reach(&t, &deaf, false);
 	stream_use(deaf.stream, &deaf_events, &deaf);
