@@ -252,7 +252,7 @@ tick_shared(struct ws_conn *c, uint64_t now)
 	(void)silence_ms(c, now);
 	liveness_heard(&c->line, c->heard_ms);
 	liveness_look(&c->line, fd, now);
-	link = now - liveness_link_ms(&c->line);
+	link = liveness_link_ago_ms(&c->line, now);
 	if (c->asked_ms != 0 && c->heard_ms >= c->asked_ms)
 		c->asked_ms = 0;
 	if (link > limit + LINK_DEAD_MS) {
@@ -263,7 +263,7 @@ tick_shared(struct ws_conn *c, uint64_t now)
 		ws_tick_end(c, now - c->heard_ms);
 		return;
 	}
-	if (now - liveness_program_ms(&c->line) >= ask)
+	if (liveness_program_ago_ms(&c->line, now) >= ask)
 		ws_ask(c);
 	if (link >= limit)
 		ws_tick_ping(c, now);
