@@ -100,7 +100,7 @@ close_node(struct node *n, const char *why)
 		n->now_in += info.tcpi_bytes_received;
 		n->now_out += info.tcpi_bytes_acked;
 	}
-	if (why != NULL && !w.storm)
+	if (why != NULL && !w.coming)
 		fprintf(stderr, "%s: %s\n", n->name, why);
 	if (!n->synced && !w.storm)
 		w.n_connecting--;

@@ -83,6 +83,7 @@ struct world {
 	int epoll;
 	unsigned wanted; /* changes after the mark that are waited for */
 	bool plain, tunnels, storm;
+	bool coming; /* a storm is under way, and losses are a part of it */
 	unsigned heartbeat_ms; /* that the hub is asked for; 0: its own, by probes with a tunnel */
 	double pinged, looked;
 };

@@ -158,7 +158,7 @@ do_storm(unsigned n, double seconds)
 	unsigned ready = 0, tunnels = 0;
 
 	make_nodes(n);
-	w.storm = true;
+	w.storm = w.coming = true;
 	w.dials = w.failed = w.asked_to_wait = w.resumed = 0;
 	n = (unsigned)MIN((size_t)n, w.n);
 	for (size_t i = 0; i < n; i++) {
@@ -179,6 +179,7 @@ do_storm(unsigned n, double seconds)
 			tunnels += w.nodes[i].tunnel.settled;
 		}
 	}
+	w.coming = false;
 	printf("{\"connected\":%u,\"tunnels\":%u,\"seconds\":%.4f,\"dials\":%u,\"failed\":%u,"
 	       "\"asked_to_wait\":%u,\"resumed\":%u}\n",
 		ready, tunnels, now() - start, w.dials, w.failed, w.asked_to_wait, w.resumed);

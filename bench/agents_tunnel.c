@@ -32,7 +32,7 @@ tunnel_close(struct tunnel *t, const char *why)
 {
 	if (t->phase == IDLE)
 		return;
-	if (why != NULL && !w.storm)
+	if (why != NULL && !w.coming)
 		fprintf(stderr, "%s: tunnel: %s\n", t->of->name, why);
 	w.failed += !t->settled;
 	SSL_free(t->ssl);

@@ -139,6 +139,8 @@ def storm(nodes, services, changes):
         time.sleep(20)
         idle = (cpu_ns([hub.process.pid]) - cpu) / 1e9 / (time.monotonic() - start)
         changed = one_by_one(hub, fleet, services, changes, nodes)
+        if changed[-1] != f"{nodes} of {nodes}":
+            sys.stderr.write("".join(f.log()[-2000:] for f in fleet.fleets))  # which were lost at rest, and why
         fleet.ask("drop")
         time.sleep(20)
         left = memory_kb([hub.process.pid])

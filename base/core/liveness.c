@@ -145,6 +145,24 @@ liveness_program_ms(const struct liveness_line *line)
 	return line->peer->program_ms;
 }
 
+static uint64_t
+liveness_ago_ms(uint64_t at_ms, uint64_t now_ms)
+{
+	return now_ms - MIN(at_ms, now_ms);
+}
+
+uint64_t
+liveness_link_ago_ms(const struct liveness_line *line, uint64_t now_ms)
+{
+	return liveness_ago_ms(line->peer->link_ms, now_ms);
+}
+
+uint64_t
+liveness_program_ago_ms(const struct liveness_line *line, uint64_t now_ms)
+{
+	return liveness_ago_ms(line->peer->program_ms, now_ms);
+}
+
 bool
 liveness_alone(const struct liveness_line *line)
 {

@@ -13,10 +13,11 @@
  * every LIVENESS_LOOK_MS. Plain TCP from end to end only: a proxy would answer the probes itself.
  *
  * Joining and leaving are on one loop. Until it leaves, a connection may be on another one: of what
- * the connections share that changes only times, which are atomic. The table outlives the lines.
+ * the connections share that changes only times, which are atomic, and may be later than the
+ * reader's clock: subtract them from nothing. The table outlives the lines.
  *
  *	liveness_join(table, "192.0.2.1:10000", &line, now);
- *	liveness_look(&line, fd, now);	// then: liveness_link_ms(&line), liveness_program_ms(&line)
+ *	liveness_look(&line, fd, now);	// then: liveness_link_ago_ms(&line, now)
  */
 #ifndef EDGEWAY_BASE_CORE_LIVENESS_H
 #define EDGEWAY_BASE_CORE_LIVENESS_H
@@ -64,6 +65,9 @@ bool liveness_probe(struct liveness_line *line, int fd, uint64_t now_ms);
 /* When something came on any connection of this peer: anything; bytes of its program. */
 uint64_t liveness_link_ms(const struct liveness_line *line);
 uint64_t liveness_program_ms(const struct liveness_line *line);
+/* How long ago that was. 0: another loop, whose clock was read later, has heard it since now_ms. */
+uint64_t liveness_link_ago_ms(const struct liveness_line *line, uint64_t now_ms);
+uint64_t liveness_program_ago_ms(const struct liveness_line *line, uint64_t now_ms);
 /* Returns true if the peer has no other connection that has joined. */
 bool liveness_alone(const struct liveness_line *line);
 

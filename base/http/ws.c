@@ -252,7 +252,7 @@ tick_shared(struct ws_conn *c, uint64_t now)
 	(void)silence_ms(c, now);
 	liveness_heard(&c->line, c->heard_ms);
 	liveness_look(&c->line, fd, now);
-	link = now - liveness_link_ms(&c->line);
+	link = liveness_link_ago_ms(&c->line, now);
 	if (c->asked_ms != 0 && c->heard_ms >= c->asked_ms)
 		c->asked_ms = 0;
 	if (link > limit + LINK_DEAD_MS) {
@@ -263,7 +263,7 @@ tick_shared(struct ws_conn *c, uint64_t now)
 		ws_tick_end(c, now - c->heard_ms);
 		return;
 	}
-	if (now - liveness_program_ms(&c->line) >= ask)
+	if (liveness_program_ago_ms(&c->line, now) >= ask)
 		ws_ask(c);
 	if (link >= limit)
 		ws_tick_ping(c, now);
@@ -274,7 +274,7 @@ tick_shared(struct ws_conn *c, uint64_t now)
 }
 
 static void
-tick_open(struct ws_conn *c, uint64_t now)
+tick_alone(struct ws_conn *c, uint64_t now)
 {
 	uint64_t beat = c->beat_ms, limit = 2 * beat + 1000, silence = now - c->heard_ms;
 
@@ -336,19 +336,11 @@ end_late(struct ws_conn *c, uint64_t now)
 	ws_end(c, "the connection ended");
 }
 
+/* May free it. */
 static void
-tick_conn(struct ws_conn *c, uint64_t now)
+ws_tick_unopened(struct ws_conn *c, uint64_t now)
 {
-	if (c->wsi == NULL && c->way == NULL)
-		return;
-	if (c->state == WS_OPEN) {
-		if (c->line.peer != NULL)
-			tick_shared(c, now);
-		else if (c->ws->config.heartbeat_ms > 0)
-			tick_open(c, now);
-		return;
-	}
-	if (now - c->since_ms <= c->ws->config.handshake_ms)
+	if ((c->wsi == NULL && c->way == NULL) || now - c->since_ms <= c->ws->config.handshake_ms)
 		return;
 	if (c->state == WS_STARTING)
 		ws_set_why(c, "%s%s%s within %llu ms", c->server ? "" : c->peer_addr,
@@ -389,57 +381,63 @@ ws_tick_ms(const struct ws *ws)
 			 : MAX(MIN(beat / 4, (uint64_t)TICK_MAX_MS), (uint64_t)TICK_MIN_MS);
 }
 
+/* At a multiple of the context's tick, so that those of many connections fall together. */
+static void
+ws_tick_at(struct ws_conn *c, uint64_t at_ms)
+{
+	const uint64_t now = loop_now_ms(c->ws->loop), tick_ms = ws_tick_ms(c->ws);
+
+	c->look_ms = (MAX(at_ms, now + 1) + tick_ms - 1) / tick_ms * tick_ms;
+	timer_start(c->tick, c->look_ms - now, 0);
+}
+
 void
 ws_tick_soon(struct ws_conn *c)
 {
-	struct ws *ws = c->ws;
-	uint64_t at = loop_now_ms(ws->loop) + ws_tick_ms(ws);
-
-	c->look_ms = 0;
-	if (timer_active(ws->tick) && ws->tick_at_ms <= at)
-		return;
-	ws->tick_at_ms = at;
-	timer_start(ws->tick, ws_tick_ms(ws), 0);
+	/* one that is late stays so, or nobody would see that this program was stopped */
+	if (!timer_active(c->tick) || c->look_ms > loop_now_ms(c->ws->loop) + ws_tick_ms(c->ws))
+		ws_tick_at(c, 0);
 }
 
-/* When to look at the connection again, if nothing calls ws_tick_soon before. */
+/* When to look at an open connection again, if nothing calls ws_tick_soon before. */
 static uint64_t
 ws_due_ms(const struct ws_conn *c)
 {
-	if (c->state != WS_OPEN)
-		return c->wsi != NULL || c->way != NULL ? 0 : UINT64_MAX;
 	if (c->line.peer != NULL)
 		return ws_shared_due_ms(c);
 	return c->ws->config.heartbeat_ms > 0 ? c->heard_ms + c->beat_ms : UINT64_MAX;
 }
 
 static void
-on_tick(void *arg)
+ws_tick_open(struct ws_conn *c, uint64_t now)
 {
-	struct ws *ws = arg;
-	struct ws_conn *c, *next;
-	uint64_t now = loop_now_ms(ws->loop), due = UINT64_MAX;
-	const bool stalled = now > ws->tick_at_ms + STALL_MS;
-
-	for (c = ws->conns; c != NULL; c = next) {
-		next = c->next;
-		if (now < c->look_ms && !stalled)
-			continue;
-		c->look_ms = 0;
-		if (c->line.peer != NULL && stalled)
+	if (c->line.peer != NULL) {
+		if (now > c->look_ms + STALL_MS)
 			liveness_doubt(&c->line, now - MIN(now, 2 * c->beat_ms + 1000));
-		tick_conn(c, now);
+		tick_shared(c, now);
+	} else if (c->ws->config.heartbeat_ms > 0) {
+		tick_alone(c, now);
 	}
-	/* After the ticks: these may have ended any of them. */
-	for (c = ws->conns; c != NULL; c = c->next) {
-		if (c->look_ms == 0 && c->state == WS_OPEN)
-			c->look_ms = ws_due_ms(c);
-		due = MIN(due, c->state == WS_OPEN ? c->look_ms : ws_due_ms(c));
-	}
-	if (due == UINT64_MAX)
+}
+
+void
+ws_on_tick(void *arg)
+{
+	struct ws_conn *c = arg;
+	const uint64_t now = loop_now_ms(c->ws->loop);
+	const bool open = c->state == WS_OPEN;
+	uint64_t due = 0;
+
+	if (c->ws->freeing)
 		return;
-	ws->tick_at_ms = MAX(due, now + ws_tick_ms(ws));
-	timer_start(ws->tick, ws->tick_at_ms - now, 0);
+	if (open)
+		ws_tick_open(c, now);
+	if (c->state == WS_OPEN)
+		due = ws_due_ms(c);
+	if (due != UINT64_MAX)
+		ws_tick_at(c, due);
+	if (!open)
+		ws_tick_unopened(c, now);
 }
 
 int
@@ -453,7 +451,6 @@ ws_new(struct ws **out, struct loop *loop, const struct ws_config *config, struc
 	if (ws->config.handshake_ms == 0)
 		ws->config.handshake_ms = DEADLINE_MS;
 	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
-	ws->tick = timer_new(loop, on_tick, ws);
 	ws->reap = timer_new(loop, ws_reap_vhosts, ws);
 	rc = start_context(ws, err);
 	if (rc == 0 && config->server_tls != NULL)

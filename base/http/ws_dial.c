@@ -22,6 +22,7 @@ conn_new(struct ws *ws, bool server)
 	if (c->next != NULL)
 		c->next->link = &c->next;
 	ws->conns = c;
+	c->tick = timer_new(ws->loop, ws_on_tick, c);
 	ws_tick_soon(c);
 	return c;
 }

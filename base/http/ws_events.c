@@ -60,6 +60,7 @@ drop_frame(struct ws_conn *c)
 void
 ws_conn_free(struct ws_conn *c)
 {
+	timer_free(&c->tick);
 	liveness_leave(&c->line);
 	preauth_leave(&c->place);
 	while (c->first != NULL)

@@ -95,7 +95,6 @@ ws_free(struct ws **out)
 	if (ws == NULL)
 		return;
 	ws->freeing = true;
-	timer_free(&ws->tick);
 	if (ws->context != NULL)
 		destroy_context(ws);
 	while (ws->conns != NULL) {

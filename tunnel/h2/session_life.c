@@ -201,11 +201,11 @@ void
 session_say_dead(struct session *s)
 {
 	uint64_t now = loop_now_ms(s->loop);
-	const bool link = s->part != LIFE_PINGS &&
-		now >= liveness_link_ms(s->line) + s->limits.dead_ms + LINK_DEAD_MS;
+	const uint64_t link_ago = s->part != LIFE_PINGS ? liveness_link_ago_ms(s->line, now) : 0;
+	const bool link = link_ago >= (uint64_t)s->limits.dead_ms + LINK_DEAD_MS;
 
 	snprintf(s->why, sizeof s->why, "nothing was heard for %llu ms%s",
-		(unsigned long long)(now - (link ? liveness_link_ms(s->line) : s->heard_ms)),
+		(unsigned long long)(link ? link_ago : now - s->heard_ms),
 		s->part == LIFE_PINGS ? ""
 			: link        ? ", not even by its kernel"
 				      : ", though its machine acknowledges what is sent to it");

@@ -51,6 +51,10 @@ one_peer_has_one_life(void **state)
 	assert_int_equal(liveness_link_ms(&a), START_MS + 5000);
 	assert_int_equal(liveness_program_ms(&a), START_MS + 5000);
 	assert_int_equal(a.heard_ms, START_MS);
+	assert_int_equal(liveness_link_ago_ms(&a, START_MS + 5007), 7);
+	assert_int_equal(liveness_program_ago_ms(&a, START_MS + 5007), 7);
+	assert_int_equal(liveness_link_ago_ms(&a, START_MS + 4980), 0); /* another loop's clock */
+	assert_int_equal(liveness_program_ago_ms(&a, START_MS + 4980), 0);
 	assert_int_equal(liveness_link_ms(&other), START_MS + 20);
 	liveness_leave(&b);
 	assert_true(liveness_alone(&a));

@@ -328,6 +328,33 @@ test_many_connections_come_and_go(void **state)
 	bed_stop(w);
 }
 
+enum { AHEAD_MS = 20, TICKS_MS = 3 * LIVENESS_LOOK_MS };
+
+/* A connection of the same peer on another loop, whose clock was read later, has just heard it. */
+static void
+test_heard_later_than_its_own_clock(void **state)
+{
+	struct world *w = *state;
+	struct liveness *all = liveness_new();
+	struct liveness_line other;
+	uint64_t now;
+
+	bed_start(w);
+	bed_open_pair(w);
+	now = loop_now_ms(w->loop);
+	liveness_join(all, "edge-1", &other, now);
+	ws_share_life(w->at_server.conn, all, "edge-1", false);
+	ws_ask(w->at_server.conn); /* so that the next tick looks at it */
+	for (uint64_t until = now + TICKS_MS; now < until; now = loop_now_ms(w->loop)) {
+		liveness_heard(&other, now + AHEAD_MS);
+		bed_turn(w);
+		assert_string_equal(w->at_server.why, "");
+	}
+	bed_stop(w);
+	liveness_leave(&other);
+	liveness_free(&all);
+}
+
 int
 main(void)
 {
@@ -347,6 +374,7 @@ main(void)
 		cmocka_unit_test(test_free_with_open_connections),
 		cmocka_unit_test(test_free_leaves_other_descriptors_alone),
 		cmocka_unit_test(test_many_connections_come_and_go),
+		cmocka_unit_test(test_heard_later_than_its_own_clock),
 	};
 
 	return cmocka_run_group_tests(tests, bed_make, bed_free);
