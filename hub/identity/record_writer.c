@@ -5,8 +5,6 @@
  */
 #include "hub/identity/record_writer.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -14,6 +12,7 @@
 #include "base/core/buf.h"
 #include "base/core/hash.h"
 #include "base/core/log.h"
+#include "base/core/thread.h"
 #include "model/table.h"
 
 enum { RECORD_MODE = 0644, JOURNAL_MODE = 0600, RECORD_BATCH = 64, RECORD_SLOW_MS = 1000 };
@@ -180,21 +179,6 @@ record_writer_thread(void *arg)
 
 /* --- on the hub's loop ---------------------------------------------------------------------- */
 
-static int
-record_writer_start(struct record_writer *w)
-{
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all); /* signals belong to the loop */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&w->thread, NULL, record_writer_thread, w);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc == 0)
-		pthread_setname_np(w->thread, "records");
-	return -rc;
-}
-
 static void
 record_writer_destroy(struct record_writer *w)
 {
@@ -217,12 +201,10 @@ record_writer_new(struct record_writer **out, const char *journal, struct err *e
 	pthread_cond_init(&w->queued, NULL);
 	pthread_cond_init(&w->written, NULL);
 	STAILQ_INIT(&w->queue);
-	if ((rc = record_writer_start(w)) < 0) {
+	rc = thread_start(&w->thread, "records", 0, record_writer_thread, w, err);
+	if (rc < 0) {
 		record_writer_destroy(w);
-		return err_set(err, rc,
-			"cannot start the thread that writes nodes' records: %s: is a limit of "
-			"processes too low (TasksMax, pids of the container)?",
-			strerror(-rc));
+		return rc;
 	}
 	*out = w;
 	return 0;
