@@ -18,7 +18,11 @@ struct session_worker {
 	/* the owner's */
 	struct session *near; /* opens the streams that cross; NULL: not yet, or lost */
 	bool began; /* there was one: the worker may have its end, and crossings */
+	struct session_budget counted; /* as of the last count */
+	unsigned n_counts;
+	uint64_t counted_ms; /* when that was, or the first session began; 0: there is none */
 	/* the worker's */
+	struct timer *counter; /* NULL: not yet */
 	struct session *far; /* takes those streams */
 	struct session_budget budget, crossing_budget;
 	LIST_HEAD(, tunnel_session) sessions[SESSION_WORKER_BUCKETS]; /* by id */
@@ -29,7 +33,6 @@ struct session_workers {
 	struct loop *loop; /* the owner's */
 	struct session_budget budget; /* of `near` of all */
 	uint64_t last_id;
-	uint64_t counted_ms; /* the last session_workers_count */
 	size_t n;
 	struct session_worker workers[];
 };
@@ -47,10 +50,10 @@ struct tunnel_session {
 	/* the worker's */
 	LIST_ENTRY(tunnel_session) link;
 	struct session *session; /* NULL: not yet, or no longer */
-	/* the owner's, written by the worker while the owner waits */
+	/* the owner's, as of the worker's last count that found a change, or of the end */
 	struct session_stats stats;
-	unsigned since; /* opened since then */
-	/* written ahead of `ended`, or while the owner waits */
+	unsigned since, since_count; /* how many streams were opened since the worker's nth count */
+	/* the worker's, until `ended`, or until the owner has waited: what it has told last */
 	struct session_stats last;
 	int rc;
 	char why[128];
