@@ -22,6 +22,7 @@ base_libbase_a_SOURCES = \
 	base/core/page_pool.c base/core/page_pool.h \
 	base/core/hops.c base/core/hops.h \
 	base/core/log_queue.c base/core/log_queue.h \
+	base/core/thread.c base/core/thread.h \
 	base/core/log.c base/core/log.h \
 	base/core/liveness.c base/core/liveness.h \
 	base/core/loop.c base/core/loop.h \

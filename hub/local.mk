@@ -142,6 +142,7 @@ HUB_TESTS = \
 	tests/unit/hub/identity/certs_disk_test \
 	tests/unit/hub/identity/record_writer_test \
 	tests/unit/hub/ingress/bridge_worker_test \
+	tests/unit/hub/ingress/client_conn_exchange_test \
 	tests/unit/hub/replicas/tunnel_session_test \
 	tests/unit/hub/replicas/tunnel_session_limits_test \
 	tests/unit/hub/replicas/tunnel_session_forward_test \
@@ -211,6 +212,8 @@ tests_unit_hub_routing_routes_judge_test_SOURCES = tests/unit/hub/routing/routes
 tests_unit_hub_routing_routes_judge_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_bridge_worker_test_SOURCES = tests/unit/hub/ingress/bridge_worker_test.c $(WORKERS_BED) $(PATIENCE)
 tests_unit_hub_ingress_bridge_worker_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_ingress_client_conn_exchange_test_SOURCES = tests/unit/hub/ingress/client_conn_exchange_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
+tests_unit_hub_ingress_client_conn_exchange_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 TUNNEL_SESSION_BED = tests/unit/hub/replicas/tunnel_session_bed.c tests/unit/hub/replicas/tunnel_session_bed.h $(WORKERS_BED) $(PATIENCE)
 tests_unit_hub_replicas_tunnel_session_test_SOURCES = tests/unit/hub/replicas/tunnel_session_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)

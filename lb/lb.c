@@ -241,18 +241,23 @@ lb_reroute(struct lb *lb)
 	outlier_share_reroute(lb);
 }
 
-void
-lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample)
+int
+lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample, struct err *err)
 {
 	const struct message m = {.access = mode, .access_sample = sample};
+	int rc;
 
 	assert(sample > 0);
 	if (lb == NULL || (mode == ACCESS_OFF && lb->lines == NULL))
-		return;
-	if (lb->lines == NULL)
-		log_queue_new(&lb->lines, STDERR_FILENO, ACCESS_WAITING_BYTES);
+		return 0;
+	if (lb->lines == NULL) {
+		rc = log_queue_new(&lb->lines, STDERR_FILENO, ACCESS_WAITING_BYTES, err);
+		if (rc < 0)
+			return rc;
+	}
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		lb_tell(lb->workers[i], on_access, &m);
+	return 0;
 }
 
 void

@@ -91,8 +91,9 @@ uint16_t lb_port(const struct lb *lb);
  * them. Returns how many: all, or 0 while it does not listen. */
 size_t lb_sockets(const struct lb *lb, bool six, int *fds);
 /* The access log, on stderr: off at first. With ACCESS_ALL each worker writes one of `sample` (at
- * least 1) successful requests. Does nothing if lb is NULL, as it is after lb_stop. */
-void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);
+ * least 1) successful requests. Does nothing if lb is NULL, as it is after lb_stop. Fails if the
+ * first log finds no thread to write it. */
+int lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample, struct err *err);
 /* Live view of requests and relayed connections (lb/proxy/tap.h): returns what happened since the
  * last call, as a JSON object. The tap lasts while calls follow each other within a few seconds. */
 struct lb_tap_ask {

@@ -35,8 +35,8 @@ edgewayctl_SOURCES = src/ctl/ctl_main.c src/common/ctl_answer.c src/common/ctl_a
 edgewayctl_LDADD = $(MODEL_LDADD) -lresolv
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/src/agent/agent_checks_test tests/unit/src/common/service_state_test tests/unit/src/agent/dns_selfcheck_frame_test tests/unit/src/ctl/ctl_clean_test tests/unit/src/ctl/ctl_legacy_test tests/unit/src/ctl/ctl_redact_test tests/unit/src/common/handover_test tests/unit/src/common/option_files_test tests/unit/src/agent/options_test tests/unit/src/agent/pod_canary_test tests/unit/src/common/takeover_test
-TESTS += tests/unit/src/agent/agent_checks_test tests/unit/src/common/service_state_test tests/unit/src/agent/dns_selfcheck_frame_test tests/unit/src/ctl/ctl_clean_test tests/unit/src/ctl/ctl_legacy_test tests/unit/src/ctl/ctl_redact_test tests/unit/src/common/handover_test tests/unit/src/common/option_files_test tests/unit/src/agent/options_test tests/unit/src/agent/pod_canary_test tests/unit/src/common/takeover_test
+check_PROGRAMS += tests/unit/src/agent/agent_checks_test tests/unit/src/common/service_state_test tests/unit/src/agent/dns_selfcheck_frame_test tests/unit/src/ctl/ctl_clean_test tests/unit/src/ctl/ctl_legacy_test tests/unit/src/ctl/ctl_redact_test tests/unit/src/common/handover_test tests/unit/src/common/option_files_test tests/unit/src/agent/options_test tests/unit/src/agent/pod_canary_test tests/unit/src/common/takeover_test tests/unit/src/common/workers_test
+TESTS += tests/unit/src/agent/agent_checks_test tests/unit/src/common/service_state_test tests/unit/src/agent/dns_selfcheck_frame_test tests/unit/src/ctl/ctl_clean_test tests/unit/src/ctl/ctl_legacy_test tests/unit/src/ctl/ctl_redact_test tests/unit/src/common/handover_test tests/unit/src/common/option_files_test tests/unit/src/agent/options_test tests/unit/src/agent/pod_canary_test tests/unit/src/common/takeover_test tests/unit/src/common/workers_test
 tests_unit_src_agent_dns_selfcheck_frame_test_SOURCES = tests/unit/src/agent/dns_selfcheck_frame_test.c src/agent/dns_selfcheck_frame.c src/agent/dns_selfcheck_frame.h
 tests_unit_src_agent_dns_selfcheck_frame_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_src_agent_agent_checks_test_SOURCES = tests/unit/src/agent/agent_checks_test.c src/agent/agent_checks.c src/agent/agent_checks.h src/agent/agent_checks_pods.c src/agent/agent_checks_peers.c src/common/checks.c src/common/checks.h src/common/ctl_answer.c src/common/ctl_answer.h src/common/findings.c src/common/findings.h
@@ -55,6 +55,9 @@ tests_unit_src_common_handover_test_SOURCES = tests/unit/src/common/handover_tes
 tests_unit_src_common_handover_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_src_common_takeover_test_SOURCES = tests/unit/src/common/takeover_test.c src/common/lock.c src/common/lock.h src/common/takeover.c src/common/takeover.h
 tests_unit_src_common_takeover_test_LDADD = dns/libdns.a lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_src_common_workers_test_SOURCES = tests/unit/src/common/workers_test.c
+tests_unit_src_common_workers_test_LDADD = $(tests_unit_src_agent_options_test_LDADD)
+tests_unit_src_common_workers_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
 tests_unit_src_common_option_files_test_SOURCES = tests/unit/src/common/option_files_test.c
 tests_unit_src_common_option_files_test_LDADD = $(tests_unit_src_agent_options_test_LDADD)
 tests_unit_src_agent_options_test_SOURCES = tests/unit/src/agent/options_test.c

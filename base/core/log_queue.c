@@ -1,13 +1,12 @@
 #include "base/core/log_queue.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/core/privileges.h"
+#include "base/core/thread.h"
 
 enum { FAREWELL_S = 1, STACK_BYTES = 64 * 1024 };
 
@@ -71,7 +70,6 @@ log_queue_run(void *arg)
 	struct log_queue *l = arg;
 	bool abandoned;
 
-	pthread_setname_np(pthread_self(), "lines");
 	privileges_keep_thread(0);
 	pthread_mutex_lock(&l->lock);
 	while (l->first != NULL || !l->stop) {
@@ -94,11 +92,10 @@ log_queue_run(void *arg)
 	return NULL;
 }
 
-void
-log_queue_new(struct log_queue **out, int fd, size_t limit)
+int
+log_queue_new(struct log_queue **out, int fd, size_t limit, struct err *err)
 {
 	struct log_queue *l = xcalloc(1, sizeof *l);
-	pthread_attr_t attr;
 	int rc;
 
 	l->fd = fd;
@@ -107,12 +104,12 @@ log_queue_new(struct log_queue **out, int fd, size_t limit)
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->more, NULL);
 	pthread_cond_init(&l->less, NULL);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	rc = pthread_create(&l->thread, &attr, log_queue_run, l);
-	assert(rc == 0);
-	pthread_attr_destroy(&attr);
-	*out = l;
+	rc = thread_start(&l->thread, "lines", STACK_BYTES, log_queue_run, l, err);
+	if (rc < 0)
+		log_queue_destroy(l);
+	else
+		*out = l;
+	return rc;
 }
 
 bool

@@ -3,10 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
 #include <seccomp.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/core/privileges.h"
+#include "base/core/thread.h"
 #include "base/os/sandbox_table.h"
 
 enum {
@@ -121,7 +120,6 @@ sandbox_answer(void *arg)
 {
 	struct sandbox *s = arg;
 
-	pthread_setname_np(pthread_self(), "seccomp");
 	while (sem_wait(&s->entered) < 0)
 		;
 	if (s->listener >= 0) {
@@ -136,23 +134,16 @@ sandbox_answer(void *arg)
 static int
 start_thread(struct sandbox *s)
 {
-	sigset_t all, before;
-	pthread_attr_t attr;
 	pthread_t thread;
 	int rc;
 
 	if (pipe2(s->told, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
 	sem_init(&s->entered, 0, 0);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	rc = pthread_create(&thread, &attr, sandbox_answer, s);
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -rc;
+	rc = thread_start(&thread, "seccomp", STACK_BYTES, sandbox_answer, s, NULL);
+	if (rc == 0)
+		pthread_detach(thread);
+	return rc;
 }
 
 /* --- the filter ----------------------------------------------------------------------------- */

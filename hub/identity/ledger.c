@@ -156,7 +156,7 @@ ledger_taken(const struct ledger *l, const char *node)
 uint64_t
 ledger_changes(const struct ledger *l)
 {
-	return l->changes + record_writer_given_up(l->writer) +
+	return l->changes + record_writer_changes(l->writer) +
 		(l->roll != NULL ? name_archive_changes(l->roll) : 0);
 }
 
@@ -494,6 +494,8 @@ ledger_keep(struct ledger *l)
 	if (l->cas_file.problem[0] != '\0')
 		ledger_keep_cas(l);
 	registry_retry(l->registry);
+	if (!l->held) /* the next hub has the files */
+		record_writer_retry(l->writer);
 }
 
 const char *

@@ -2,18 +2,23 @@
  * The table holds a record from record_writer_put until its file is there. The thread takes what is
  * queued, up to RECORD_BATCH, writes without the lock, and syncs the journal and the folder once
  * for all of it. What is put for a name meanwhile is queued after that, the last of it alone.
+ *
+ *	put ──► table, queue ──► batch ──► its file
+ *	              ▲           │
+ *	            retry      refused, and nobody waits ──► failed ──► put or waited for by name: dropped
+ *	              └─────────────────────────────────────────┘
  */
 #include "hub/identity/record_writer.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <unistd.h>
 
 #include "base/core/buf.h"
 #include "base/core/hash.h"
 #include "base/core/log.h"
+#include "base/core/thread.h"
 #include "model/table.h"
 
 enum { RECORD_MODE = 0644, JOURNAL_MODE = 0600, RECORD_BATCH = 64, RECORD_SLOW_MS = 1000 };
@@ -38,16 +43,22 @@ struct record_writer {
 	bool ending;
 	struct waiting_records queue;
 	struct table table;
-	uint64_t given_up;
+	struct table failed; /* record_writer_retry puts them into queue and table again */
+	/* the thread's: a name for a file where the last one was refused, and whether the journal
+	 * may be what refused it; NULL: the disk takes files */
+	char *probe;
+	bool probe_journal;
+	bool probes; /* it is to be written */
+	uint64_t changes;
 	uint64_t taken_ms; /* since when a batch is being written; 0: none is */
 	char problem[256];
 	char *journal;
 };
 
 static struct waiting_record *
-record_writer_find(const struct record_writer *w, const char *name)
+record_writer_find_in(const struct table *table, const char *name)
 {
-	struct table_node *n = table_first(&w->table, hash64(name, strlen(name), 0));
+	struct table_node *n = table_first(table, hash64(name, strlen(name), 0));
 
 	for (; n != NULL; n = table_next(n)) {
 		struct waiting_record *r = container_of(n, struct waiting_record, node);
@@ -56,6 +67,46 @@ record_writer_find(const struct record_writer *w, const char *name)
 			return r;
 	}
 	return NULL;
+}
+
+static struct waiting_record *
+record_writer_find(const struct record_writer *w, const char *name)
+{
+	return record_writer_find_in(&w->table, name);
+}
+
+static void
+waiting_record_move(struct waiting_record *r, struct table *from, struct table *to)
+{
+	table_remove(from, &r->node);
+	table_add(to, &r->node, hash64(r->name, strlen(r->name), 0));
+}
+
+static void
+waiting_record_free(struct waiting_record *r)
+{
+	free(r->path);
+	free(r->text);
+	free(r);
+}
+
+/* name: NULL: all. */
+static void
+record_writer_drop_failed(struct record_writer *w, const char *name)
+{
+	struct waiting_record *r;
+	struct table_node *n;
+	size_t slot = 0;
+
+	if (name == NULL) {
+		while ((n = table_walk(&w->failed, &slot, NULL)) != NULL) {
+			table_remove(&w->failed, n);
+			waiting_record_free(container_of(n, struct waiting_record, node));
+		}
+	} else if ((r = record_writer_find_in(&w->failed, name)) != NULL) {
+		table_remove(&w->failed, &r->node);
+		waiting_record_free(r);
+	}
 }
 
 /* --- on the thread -------------------------------------------------------------------------- */
@@ -98,9 +149,9 @@ record_writer_write(
 		if (r->answer != NULL)
 			continue;
 		log_limited(LOG_LEVEL_WARN, 4, "hub",
-			"a node's record is not written; if it is the first one, a token could "
-			"give the name away while the node is not connected node=%s "
-			"error=\"cannot write %s: %s\"",
+			"a node's record is not written, and will be tried again; if it is the "
+			"first one, a token could give the name away until then, while the node "
+			"is not connected node=%s error=\"cannot write %s: %s\"",
 			r->name, r->path, strerror(-r->rc));
 	}
 	if (last != NULL)
@@ -109,32 +160,74 @@ record_writer_write(
 }
 
 static void
+record_writer_tell(struct record_writer *w, int rc)
+{
+	if (rc < 0)
+		snprintf(w->problem, sizeof w->problem,
+			"nodes' certificates cannot be noted under dataDir: %s", strerror(-rc));
+	if (rc < 0 || w->failed.n > 0)
+		return;
+	w->problem[0] = '\0';
+	w->probes = false;
+	free(take_ptr(&w->probe));
+}
+
+/* For where no record is left to try again, as its owner was told or it was dropped. */
+static void
+record_writer_note_probe(struct record_writer *w, const struct waiting_record *r)
+{
+	free(w->probe);
+	w->probe = xasprintf("%s.tmp.probe", r->path); /* no name of a node */
+	w->probe_journal = r->line != NULL;
+}
+
+static void
+record_writer_probe(struct record_writer *w)
+{
+	int rc = 0;
+
+	w->probes = false;
+	pthread_mutex_unlock(&w->lock);
+	if (w->probe_journal)
+		rc = file_append(w->journal, "", 0, JOURNAL_MODE);
+	if (rc == 0)
+		rc = file_replace(w->probe, "probe\n", 6, RECORD_MODE);
+	if (rc == 0)
+		unlink(w->probe);
+	pthread_mutex_lock(&w->lock);
+	record_writer_tell(w, rc);
+}
+
+static void
 record_writer_done(struct record_writer *w, struct waiting_records *batch, int rc)
 {
 	struct waiting_record *r;
 
-	w->problem[0] = '\0';
-	if (rc < 0)
-		snprintf(w->problem, sizeof w->problem,
-			"nodes' certificates cannot be noted under dataDir: %s", strerror(-rc));
 	while ((r = STAILQ_FIRST(batch)) != NULL) {
+		bool told = r->answer != NULL;
+
 		STAILQ_REMOVE_HEAD(batch, link);
-		if (r->answer != NULL) {
+		if (r->rc < 0)
+			record_writer_note_probe(w, r);
+		if (told) {
 			r->answer->rc = r->rc;
 			loop_post(r->answer->loop, r->answer->fn, r->answer);
 			r->answer = NULL;
 		}
-		free(r->text);
 		free(take_ptr(&r->line));
-		if ((r->text = take_ptr(&r->next)) != NULL) {
-			r->taken = false;
+		r->taken = false;
+		if (r->next != NULL) {
+			free(r->text);
+			r->text = take_ptr(&r->next);
 			STAILQ_INSERT_TAIL(&w->queue, r, link);
-			continue;
+		} else if (r->rc < 0 && !told) {
+			waiting_record_move(r, &w->table, &w->failed);
+		} else {
+			table_remove(&w->table, &r->node);
+			waiting_record_free(r);
 		}
-		table_remove(&w->table, &r->node);
-		free(r->path);
-		free(r);
 	}
+	record_writer_tell(w, rc);
 	pthread_cond_broadcast(&w->written);
 }
 
@@ -160,8 +253,12 @@ record_writer_thread(void *arg)
 
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
-		while (STAILQ_EMPTY(&w->queue) && !w->ending)
+		while (STAILQ_EMPTY(&w->queue) && !w->probes && !w->ending)
 			pthread_cond_wait(&w->queued, &w->lock);
+		if (STAILQ_EMPTY(&w->queue) && w->probes) {
+			record_writer_probe(w);
+			continue;
+		}
 		if (STAILQ_EMPTY(&w->queue))
 			break;
 		record_writer_take(w, &batch);
@@ -170,7 +267,7 @@ record_writer_thread(void *arg)
 		failed = 0;
 		rc = record_writer_write(w, &batch, &failed);
 		pthread_mutex_lock(&w->lock);
-		w->given_up += failed;
+		w->changes += failed;
 		w->taken_ms = 0;
 		record_writer_done(w, &batch, rc);
 	}
@@ -180,25 +277,13 @@ record_writer_thread(void *arg)
 
 /* --- on the hub's loop ---------------------------------------------------------------------- */
 
-static int
-record_writer_start(struct record_writer *w)
-{
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all); /* signals belong to the loop */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&w->thread, NULL, record_writer_thread, w);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc == 0)
-		pthread_setname_np(w->thread, "records");
-	return -rc;
-}
-
 static void
 record_writer_destroy(struct record_writer *w)
 {
+	record_writer_drop_failed(w, NULL);
 	table_fini(&w->table);
+	table_fini(&w->failed);
+	free(w->probe);
 	pthread_cond_destroy(&w->queued);
 	pthread_cond_destroy(&w->written);
 	pthread_mutex_destroy(&w->lock);
@@ -217,12 +302,10 @@ record_writer_new(struct record_writer **out, const char *journal, struct err *e
 	pthread_cond_init(&w->queued, NULL);
 	pthread_cond_init(&w->written, NULL);
 	STAILQ_INIT(&w->queue);
-	if ((rc = record_writer_start(w)) < 0) {
+	rc = thread_start(&w->thread, "records", 0, record_writer_thread, w, err);
+	if (rc < 0) {
 		record_writer_destroy(w);
-		return err_set(err, rc,
-			"cannot start the thread that writes nodes' records: %s: is a limit of "
-			"processes too low (TasksMax, pids of the container)?",
-			strerror(-rc));
+		return rc;
 	}
 	*out = w;
 	return 0;
@@ -313,6 +396,26 @@ record_writer_wait(struct record_writer *w, const char *name)
 	pthread_mutex_lock(&w->lock);
 	while (name != NULL ? record_writer_find(w, name) != NULL : w->table.n > 0)
 		pthread_cond_wait(&w->written, &w->lock);
+	record_writer_drop_failed(w, name);
+	pthread_mutex_unlock(&w->lock);
+}
+
+void
+record_writer_retry(struct record_writer *w)
+{
+	struct waiting_record *r;
+	struct table_node *n;
+	size_t slot = 0;
+
+	pthread_mutex_lock(&w->lock);
+	w->probes = w->probe != NULL;
+	while ((n = table_walk(&w->failed, &slot, NULL)) != NULL) {
+		r = container_of(n, struct waiting_record, node);
+		waiting_record_move(r, &w->failed, &w->table);
+		STAILQ_INSERT_TAIL(&w->queue, r, link);
+		w->changes++;
+	}
+	pthread_cond_signal(&w->queued);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -353,12 +456,12 @@ record_writer_problem(struct record_writer *w, char *to, size_t size)
 }
 
 uint64_t
-record_writer_given_up(struct record_writer *w)
+record_writer_changes(struct record_writer *w)
 {
 	uint64_t n;
 
 	pthread_mutex_lock(&w->lock);
-	n = w->given_up;
+	n = w->changes;
 	pthread_mutex_unlock(&w->lock);
 	return n;
 }

@@ -5,8 +5,10 @@
  * (record_writer_text); who changes the file waits for it first (record_writer_wait). Called on the
  * hub's loop.
  *
- * A record may have a line for the journal, which is on the disk before the file. Who needs to know
- * that all is on the disk gets an answer, a post to its loop; record_writer_free posts all.
+ * A record may have a line for the journal, which is on the disk before the file. Who needs to
+ * know that all is on the disk gets an answer, a post to its loop; record_writer_free posts all.
+ * What the disk refuses, and nobody waits for, is tried again by record_writer_retry, unless
+ * somebody has put or waited for its name since.
  *
  *	rc = record_writer_new(&w, journal, err);
  *	record_writer_put(w, &(struct record_put){.name = "edge-1", .path = path, .text = text});
@@ -46,7 +48,8 @@ void record_writer_put(struct record_writer *w, const struct record_put *put);
 bool record_writer_has(struct record_writer *w, const char *name);
 /* A copy of what waits; NULL: nothing does, and the file has it, or there is none. */
 char *record_writer_text(struct record_writer *w, const char *name);
-/* Returns once the name's record is in its file, or cannot be written; NULL: those of all names. */
+/* Returns once the name's record is in its file, or cannot be written, and then it will not be
+ * retried; NULL: those of all names. */
 void record_writer_wait(struct record_writer *w, const char *name);
 /* How many records wait, if they are more than are written at once, or those that are being written
  * take a second; else 0. */
@@ -54,10 +57,11 @@ size_t record_writer_behind(struct record_writer *w);
 /* For each that waits; fn must not call this module. */
 typedef void record_writer_fn(void *arg, const char *name, const char *text);
 void record_writer_each(struct record_writer *w, record_writer_fn *fn, void *arg);
-/* Why the last record is not in its file; "": it is. A record that cannot be written is given up:
- * its node is noted again when it next connects. Failures with an answer are not told here. */
+/* Why a record is not in its file; "": all are, or the disk takes files again. */
 void record_writer_problem(struct record_writer *w, char *to, size_t size);
-/* How many records were given up. */
-uint64_t record_writer_given_up(struct record_writer *w);
+/* Tries again what the disk has refused; it does not wait for that. */
+void record_writer_retry(struct record_writer *w);
+/* Grows when a name is no longer waiting without being in its file, and when it waits again. */
+uint64_t record_writer_changes(struct record_writer *w);
 
 #endif

@@ -26,6 +26,7 @@ struct exchange {
 	struct buf in; /* of the response: a head in several pieces, and what follows it there */
 	struct buf out; /* the framed request body, until the stream takes it */
 	uint64_t sent, received; /* payload */
+	size_t turn; /* bytes of the response that this turn has taken: see SESSION_TURN */
 	unsigned status; /* of the response, once it has begun */
 	bool repeatable;
 };
@@ -121,6 +122,7 @@ exchange_peek(const struct exchange *x, const void **data)
 static void
 exchange_consume(struct exchange *x, size_t n)
 {
+	x->turn += n;
 	if (buf_len(&x->in) == 0)
 		stream_consume(x->stream, n);
 	else
@@ -413,8 +415,9 @@ pump_answer(struct client_conn *v)
 	size_t n;
 
 	x->waits = false;
-	while (step == STEP_MORE && buf_len(&v->out) < CLIENT_CONN_OUT_FULL &&
-		(n = exchange_peek(x, &data)) > 0 && may_go(v))
+	while (step == STEP_MORE && x->turn < SESSION_TURN &&
+		buf_len(&v->out) < CLIENT_CONN_OUT_FULL && (n = exchange_peek(x, &data)) > 0 &&
+		may_go(v))
 		step = x->status == 0 ? take_head(v, data, n) : take_body(v, data, n);
 	if (step == STEP_OVER)
 		return false;
@@ -434,16 +437,21 @@ pump_answer(struct client_conn *v)
 void
 exchange_pump(struct client_conn *v)
 {
-	const struct exchange *x = v->exchange;
+	struct exchange *x = v->exchange;
 	const void *data;
+	bool more;
 
 	/* The stream does not report waiting bytes again: continue until the client takes no
-	 * more. */
+	 * more, or, as a compressed response may be of any size, in the next turn. */
+	x->turn = 0;
 	do {
 		if (!pump_request(v) || !pump_answer(v) || !client_conn_flush(v))
 			return;
-	} while (buf_len(&v->out) == 0 && exchange_peek(x, &data) > 0 && !client_conn_timed(v) &&
-		!x->waits);
+		more = buf_len(&v->out) == 0 && exchange_peek(x, &data) > 0 &&
+			!client_conn_timed(v) && !x->waits;
+	} while (more && x->turn < SESSION_TURN);
+	if (more)
+		client_conn_timer(v, 0);
 	/* Not client_conn_update: if it wrote the rest, because the client has just read, nobody
 	 * would pump the stream again. */
 	client_conn_wait(v);

@@ -51,7 +51,6 @@ tell_node(const struct tell *t, const struct want *want, struct buf *out)
 	json_add_text(out, survey_text(t->survey, n->zone));
 	buf_printf(
 		out, ",\"tunnelSince\":%llu,\"tunnels\":[", (unsigned long long)n->tunnel_since_ms);
-	tunnels_refresh(t->from->tunnels);
 	tunnels_look(t->from->tunnels, on_tunnel, &tunnels);
 	buf_adds(out, "]}\n");
 }

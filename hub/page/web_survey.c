@@ -290,7 +290,6 @@ take_nodes(struct survey *s, uint64_t now_ms)
 	add_joined(s, now_ms);
 	if (s->from->certs == NULL || !certs_shared(s->from->certs))
 		peers_named(s->from->peers, on_named, s);
-	tunnels_refresh(s->from->tunnels);
 	tunnels_look(s->from->tunnels, on_tunnel, s);
 	if (s->now.n > 1)
 		qsort_r(s->now.at, s->now.n, sizeof *s->now.at, compare_nodes, &s->now);

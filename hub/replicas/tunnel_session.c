@@ -26,7 +26,7 @@ enum {
 	CROSSING_PING_MS = 60 * 60 * 1000,
 	CROSSING_PROBE_MS = 60 * 1000,
 	CROSSING_SHARE = 4, /* of the memory, for them: a quarter at each end */
-	COUNTED_MS = 1000, /* a dial may ask for the streams of many nodes, of all workers */
+	COUNT_MS = 1000,
 };
 
 /* --- workers -------------------------------------------------------------------------------- */
@@ -56,6 +56,7 @@ session_worker_on_end(void *arg)
 	struct session_worker *w = arg;
 	struct crossing *c;
 
+	timer_free(&w->counter);
 	for (size_t i = 0; i < SESSION_WORKER_BUCKETS; i++)
 		while ((c = LIST_FIRST(&w->crossings[i])) != NULL)
 			crossing_free(c);
@@ -67,13 +68,15 @@ session_workers_free(struct session_workers **out)
 {
 	struct session_workers *w = take_ptr(out);
 
-	for (size_t i = 0; w != NULL && i < w->n; i++) {
+	if (w == NULL)
+		return;
+	for (size_t i = 0; i < w->n; i++) {
 		if (!w->workers[i].began)
 			continue;
 		session_worker_ask(&w->workers[i], session_worker_on_end, &w->workers[i]);
 		session_free(&w->workers[i].near);
 	}
-	free(w);
+	loop_post(w->loop, free, w); /* behind what the workers have counted */
 }
 
 struct question {
@@ -113,6 +116,108 @@ session_worker_find(const struct session_worker *w, uint64_t id)
 			return s;
 	}
 	return NULL;
+}
+
+/* --- figures, from the worker to the owner -------------------------------------------------- */
+
+struct session_figures {
+	struct tunnel_session *session; /* it is there when this comes: see above */
+	struct session_stats stats;
+};
+
+struct session_count {
+	struct session_worker *worker;
+	uint64_t at_ms; /* 0: there is nothing, and no further count until a session begins */
+	struct session_budget budget;
+	struct session_figures *changed;
+	size_t n;
+};
+
+static void
+session_budget_add(struct session_budget *to, const struct session_budget *b)
+{
+	to->held += b->held;
+	to->granted += b->granted;
+	to->queued += b->queued;
+}
+
+static void
+session_worker_on_counted(void *arg)
+{
+	struct session_count *c = arg;
+
+	for (size_t i = 0; i < c->n; i++)
+		c->changed[i].session->stats = c->changed[i].stats;
+	c->worker->counted = c->budget;
+	c->worker->counted_ms = c->at_ms;
+	c->worker->n_counts++;
+	free(c->changed);
+	free(c);
+}
+
+static void
+session_count_add(struct session_count *c, struct tunnel_session *s)
+{
+	const struct session_stats *now = session_stats(s->session);
+
+	if (memcmp(&s->last, now, sizeof *now) == 0)
+		return;
+	if ((c->n & (c->n - 1)) == 0) /* it is full: 0, or a power of two */
+		c->changed = xrealloc(c->changed, MAX(2 * c->n, 1u) * sizeof *c->changed);
+	s->last = *now;
+	c->changed[c->n++] = (struct session_figures){s, *now};
+}
+
+static void
+session_worker_count(void *arg)
+{
+	struct session_worker *w = arg;
+	struct session_count *c = xcalloc(1, sizeof *c);
+	struct tunnel_session *s;
+	bool any = false;
+
+	c->worker = w;
+	for (size_t i = 0; i < SESSION_WORKER_BUCKETS; i++)
+		LIST_FOREACH(s, &w->sessions[i], link) {
+			any = true;
+			session_count_add(c, s);
+		}
+	session_budget_add(&c->budget, &w->budget);
+	session_budget_add(&c->budget, &w->crossing_budget);
+	if (any || c->budget.held + c->budget.granted + c->budget.queued > 0)
+		c->at_ms = loop_now_ms(w->loop);
+	else
+		timer_cancel(w->counter);
+	loop_post(w->of->loop, session_worker_on_counted, c);
+}
+
+static void
+session_worker_start_counting(struct session_worker *w)
+{
+	if (w->counter == NULL)
+		w->counter = timer_new(w->loop, session_worker_count, w);
+	if (!timer_active(w->counter))
+		timer_start(w->counter, COUNT_MS, COUNT_MS);
+}
+
+void
+session_workers_memory(const struct session_workers *w, struct session_budget *total)
+{
+	for (size_t i = 0; w != NULL && i < w->n; i++)
+		session_budget_add(total, &w->workers[i].counted);
+	if (w != NULL)
+		session_budget_add(total, &w->budget);
+}
+
+uint64_t
+session_workers_age_ms(const struct session_workers *w)
+{
+	uint64_t age = 0;
+
+	for (size_t i = 0; w != NULL && i < w->n; i++)
+		if (w->workers[i].counted_ms != 0)
+			age = MAX(age, loop_now_ms(w->loop) - w->workers[i].counted_ms);
+	return age;
 }
 
 /* --- what crosses --------------------------------------------------------------------------- */
@@ -373,6 +478,7 @@ tunnel_session_on_start(void *arg)
 	tls_stream_move(start->tls, w->loop);
 	start->setup.wire = transport_tls(&start->tls);
 	LIST_INSERT_HEAD(&w->sessions[s->id % SESSION_WORKER_BUCKETS], s, link);
+	session_worker_start_counting(w);
 	if (session_new(&start->setup, &s->session) < 0) {
 		LIST_REMOVE(s, link);
 		snprintf(s->why, sizeof s->why, "no HTTP/2 session can be made");
@@ -400,6 +506,8 @@ tunnel_session_start(struct tunnel_session *s, const struct tunnel_session_setup
 	start->tls = take_ptr(setup->tls);
 	tls_stream_move(start->tls, NULL);
 	s->worker = w;
+	if (w->counted_ms == 0)
+		w->counted_ms = loop_now_ms(all->loop);
 	s->id = ++all->last_id;
 	LIST_INSERT_HEAD(&all->owned[s->id % SESSION_WORKER_BUCKETS], s, own);
 	s->events = setup->session.events;
@@ -535,23 +643,17 @@ tunnel_session_stats(const struct tunnel_session *s)
 	return s->worker != NULL ? &s->stats : session_stats(s->session);
 }
 
-/* The owner waits. */
-static void
-tunnel_session_read(struct tunnel_session *s)
+/* How many were opened since the worker's last count. */
+static unsigned
+tunnel_session_since(const struct tunnel_session *s)
 {
-	s->stats = *session_stats(s->session);
-	s->since = 0;
+	return s->worker != NULL && s->since_count == s->worker->n_counts ? s->since : 0;
 }
 
 unsigned
-tunnel_session_count(struct tunnel_session *s)
+tunnel_session_count(const struct tunnel_session *s)
 {
-	struct session_budget unused = {0};
-
-	if (s->worker != NULL && !s->ended &&
-		loop_now_ms(s->loop) - s->worker->of->counted_ms >= COUNTED_MS)
-		session_workers_count(s->worker->of, &unused);
-	return tunnel_session_stats(s)->streams + s->since;
+	return tunnel_session_stats(s)->streams + tunnel_session_since(s);
 }
 
 void
@@ -589,7 +691,8 @@ tunnel_session_open(struct tunnel_session *s, const struct stream_request *reque
 		session_free(&s->worker->near);
 		rc = crossing_open(s->worker, &on, events, arg, out);
 	}
-	s->since += rc == 0;
+	s->since = tunnel_session_since(s) + (rc == 0);
+	s->since_count = s->worker->n_counts;
 	return rc == -ESHUTDOWN || rc == -EMFILE || rc == -ENFILE ? -EAGAIN : rc;
 }
 
@@ -597,44 +700,9 @@ tunnel_session_open(struct tunnel_session *s, const struct stream_request *reque
 
 struct session_survey {
 	struct session_worker *worker;
-	struct session_budget *total;
 	const char **comma;
 	struct buf *out;
 };
-
-static void
-session_budget_add(struct session_budget *to, const struct session_budget *b)
-{
-	to->held += b->held;
-	to->granted += b->granted;
-	to->queued += b->queued;
-}
-
-static void
-session_worker_on_count(void *arg)
-{
-	const struct session_survey *survey = arg;
-	const struct session_worker *w = survey->worker;
-	struct tunnel_session *s;
-
-	for (size_t i = 0; i < SESSION_WORKER_BUCKETS; i++)
-		LIST_FOREACH(s, &w->sessions[i], link)
-			tunnel_session_read(s);
-	session_budget_add(survey->total, &w->budget);
-	session_budget_add(survey->total, &w->crossing_budget);
-}
-
-void
-session_workers_count(struct session_workers *w, struct session_budget *total)
-{
-	for (size_t i = 0; w != NULL && i < w->n; i++)
-		session_worker_ask(&w->workers[i], session_worker_on_count,
-			&(struct session_survey){.worker = &w->workers[i], .total = total});
-	if (w == NULL)
-		return;
-	session_budget_add(total, &w->budget);
-	w->counted_ms = loop_now_ms(w->loop);
-}
 
 static void
 session_worker_on_streams(void *arg)

@@ -11,8 +11,9 @@
  * a node opens crosses the other way: `opened` gets it on the owner's loop. What the node gives up
  * before that has cost the owner nothing.
  *
- * The owner waits for a worker where it asks for figures, and to free what has not ended; a worker
- * never waits for the owner. Everything is called on the owner's loop.
+ * Figures come from the workers once a second: who reads them does not wait. The owner waits for a
+ * worker where it asks for the streams one by one, and to free what has not ended; a worker never
+ * waits for the owner. Everything is called on the owner's loop.
  *
  *	workers = session_workers_new(loop, loops, n, SESSION_CLIENT, memory);
  *	rc = tunnel_session_new(&(struct tunnel_session_setup){.session = setup, .tls = &tls, .workers = workers,
@@ -33,8 +34,10 @@ struct session_workers *session_workers_new(struct loop *loop, struct loop *cons
 	enum session_role role, size_t memory);
 /* After the last session and relay_worker, and before the loops are stopped. */
 void session_workers_free(struct session_workers **w);
-/* Brings tunnel_session_stats up to date, and adds to `total`. NULL: nothing. */
-void session_workers_count(struct session_workers *w, struct session_budget *total);
+/* Adds what the workers counted last. NULL: nothing. */
+void session_workers_memory(const struct session_workers *w, struct session_budget *total);
+/* How old the oldest figures of a worker are, a second unless it hangs. NULL: 0. */
+uint64_t session_workers_age_ms(const struct session_workers *w);
 /* Appends every stream of the workers as session_streams does. NULL: none. */
 void session_workers_streams(struct session_workers *w, const char **comma, struct buf *out);
 
@@ -54,10 +57,10 @@ void tunnel_session_drain(struct tunnel_session *s);
 void tunnel_session_send_away(struct tunnel_session *s);
 void tunnel_session_ask_anew(struct tunnel_session *s);
 bool tunnel_session_is_silent(const struct tunnel_session *s);
-/* On a worker: as of the last session_workers_count, or of `ended`. */
+/* On a worker: as of a second ago at most, or of `ended`. */
 const struct session_stats *tunnel_session_stats(const struct tunnel_session *s);
 /* Now; on a worker: a second ago at most, and what was opened since. */
-unsigned tunnel_session_count(struct tunnel_session *s);
+unsigned tunnel_session_count(const struct tunnel_session *s);
 /* Of one whose loop is the owner's; session_workers_streams has the others. */
 void tunnel_session_streams(
 	const struct tunnel_session *s, const char *node, const char **comma, struct buf *out);

@@ -18,7 +18,11 @@ struct session_worker {
 	/* the owner's */
 	struct session *near; /* its end of what crosses; NULL: not yet, or lost */
 	bool began; /* there was one: the worker may have its end, and crossings */
+	struct session_budget counted; /* as of the last count */
+	unsigned n_counts;
+	uint64_t counted_ms; /* when that was, or the first session began; 0: there is none */
 	/* the worker's */
+	struct timer *counter; /* NULL: not yet */
 	struct session *far;
 	struct session_budget budget, crossing_budget;
 	LIST_HEAD(, tunnel_session) sessions[SESSION_WORKER_BUCKETS]; /* by id */
@@ -30,7 +34,6 @@ struct session_workers {
 	enum session_role role; /* of the nodes' sessions, and of the owner's ends */
 	struct session_budget budget; /* of `near` of all */
 	uint64_t last_id;
-	uint64_t counted_ms; /* the last session_workers_count */
 	LIST_HEAD(, tunnel_session) owned[SESSION_WORKER_BUCKETS]; /* the owner's, by id */
 	size_t n;
 	struct session_worker workers[];
@@ -50,10 +53,10 @@ struct tunnel_session {
 	/* the worker's */
 	LIST_ENTRY(tunnel_session) link;
 	struct session *session; /* NULL: not yet, or no longer */
-	/* the owner's, written by the worker while the owner waits */
+	/* the owner's, as of the worker's last count that found a change, or of the end */
 	struct session_stats stats;
-	unsigned since; /* opened since then */
-	/* written ahead of `ended`, or while the owner waits */
+	unsigned since, since_count; /* how many streams were opened since the worker's nth count */
+	/* the worker's, until `ended`, or until the owner has waited: what it has told last */
 	struct session_stats last;
 	int rc;
 	char why[128];

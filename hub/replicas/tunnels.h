@@ -161,8 +161,6 @@ struct tunnel_facts {
 	bool takes; /* accepts new streams; else it finishes its open ones */
 	bool standby;
 };
-/* Brings the stats of tunnels_look up to date; waits for the workers. */
-void tunnels_refresh(const struct tunnels *t);
 /* Calls fn for each tunnel, in any order; for one node the highest epoch is the newest. */
 void tunnels_look(const struct tunnels *t, void (*fn)(void *arg, const struct tunnel_facts *facts),
 	void *arg);

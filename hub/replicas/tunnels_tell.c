@@ -15,23 +15,6 @@ tunnels_count(const struct tunnels *t)
 	return n;
 }
 
-/* The same as tunnels_refresh; returns the memory of all loops. */
-static struct session_budget
-tunnels_count_memory(const struct tunnels *t)
-{
-	struct session_budget total = {
-		.held = t->budget.held, .granted = t->budget.granted, .queued = t->budget.queued};
-
-	session_workers_count(t->setup.sessions, &total);
-	return total;
-}
-
-void
-tunnels_refresh(const struct tunnels *t)
-{
-	(void)tunnels_count_memory(t);
-}
-
 void
 tunnels_look(
 	const struct tunnels *t, void (*fn)(void *arg, const struct tunnel_facts *facts), void *arg)
@@ -119,7 +102,6 @@ tunnels_bytes(const struct tunnels *t)
 	uint64_t bytes = t->past.bytes_in + t->past.bytes_out;
 	const struct tunnel *u;
 
-	tunnels_refresh(t);
 	TAILQ_FOREACH(u, &t->open, link)
 		bytes += tunnel_session_stats(u->session)->bytes_in +
 			tunnel_session_stats(u->session)->bytes_out;
@@ -133,7 +115,6 @@ tunnels_state(const struct tunnels *t, struct buf *out)
 	const struct tunnel *u;
 	const char *comma = "";
 
-	tunnels_refresh(t);
 	buf_adds(out, "[");
 	TAILQ_FOREACH(u, &t->open, link) {
 		buf_printf(out, "%s{\"node\":", comma);
@@ -158,12 +139,14 @@ tunnels_state(const struct tunnels *t, struct buf *out)
 void
 tunnels_metrics(const struct tunnels *t, struct metrics *m)
 {
-	const struct session_budget memory = tunnels_count_memory(t);
+	struct session_budget memory = {
+		.held = t->budget.held, .granted = t->budget.granted, .queued = t->budget.queued};
 	struct session_stats sum = t->past;
 	const struct tunnel *u;
 	unsigned told = 0, standby = 0;
 	char label[300];
 
+	session_workers_memory(t->setup.sessions, &memory);
 	sum.streams = 0;
 	TAILQ_FOREACH(u, &t->open, link) {
 		session_stats_add(&sum, tunnel_session_stats(u->session));
@@ -173,6 +156,10 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 		(double)tunnels_count(t));
 	metric_gauge(m, "edgeway_tunnel_standby",
 		"Standby tunnels that take streams (hub.tunnels of agents).", NULL, standby);
+	metric_gauge(m, "edgeway_tunnel_figures_age_seconds",
+		"How old the figures of the tunnels are that other threads count: a second, unless "
+		"such a thread hangs.",
+		NULL, (double)session_workers_age_ms(t->setup.sessions) / 1000);
 	figures_metrics(FIGURES(tunnels_of_session), &sum, m);
 	figures_metrics(FIGURES(tunnels_figures), t, m);
 	figures_metrics(FIGURES(tunnels_memory), &memory, m);

@@ -1,13 +1,13 @@
 #include "meta/state/writer.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <time.h>
 
 #include "base/core/log.h"
 #include "base/core/privileges.h"
+#include "base/core/thread.h"
 
 enum {
 	RETRY_FIRST_MS = 100,
@@ -380,7 +380,6 @@ writer_work(void *arg)
 {
 	struct writer *w = arg;
 
-	pthread_setname_np(pthread_self(), "database");
 	/* needed if dataDir belongs to another user */
 	privileges_keep_thread(PRIVILEGE_FOREIGN_FILES);
 	pthread_mutex_lock(&w->lock);
@@ -455,11 +454,11 @@ writer_start(struct writer **out, const struct writer_config *config, struct sto
 	w->store = take_ptr(store);
 	w->opened = w->store != NULL;
 	init_sync(w);
-	rc = pthread_create(&w->thread, NULL, writer_work, w);
-	if (rc != 0) {
+	rc = thread_start(&w->thread, "database", 0, writer_work, w, err);
+	if (rc < 0) {
 		store_close(&w->store);
 		free_writer(w);
-		return err_set(err, rc, "cannot start the database's thread: %s", strerror(rc));
+		return rc;
 	}
 	*out = w;
 	return 0;

@@ -442,6 +442,8 @@ agent_start(
 		settle_in(a);
 		rc = open_parts(a, err);
 	}
+	if (rc == 0)
+		rc = workers_run(a->workers, err);
 	if (rc < 0) {
 		iptables_close(&a->ipt); /* the end of the process releases the rest */
 		return rc;
@@ -451,7 +453,6 @@ agent_start(
 	a->hup = signal_start(a->loop, SIGHUP, agent_reload, a);
 	confine_follow(a->confine, a->loop);
 	agent_findings_start(a);
-	workers_run(a->workers);
 	agent_connect_hub(a);
 	agent_follow(a);
 	service_state_start(&a->announce,

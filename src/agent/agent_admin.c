@@ -290,13 +290,18 @@ on_access_log(void *arg, const struct admin_request *req, struct admin_reply *re
 	static const char *const words[] = {
 		[ACCESS_OFF] = "off", [ACCESS_ERRORS] = "errors", [ACCESS_ALL] = "all"};
 	const struct agent *a = arg;
+	struct err err = {0};
 	char mode[16] = "";
 
 	admin_query(req->query, "mode", mode, sizeof mode);
 	for (size_t i = 0; i < ARRAY_LEN(words) && a->lb != NULL; i++) {
 		if (strcmp(mode, words[i]) == 0) {
-			lb_access_log(a->lb, (enum lb_access_mode)i,
-				(uint32_t)a->options->lb_access_log_sample);
+			if (lb_access_log(a->lb, (enum lb_access_mode)i,
+				    (uint32_t)a->options->lb_access_log_sample, &err) < 0) {
+				reply->status = 503;
+				buf_printf(&reply->body, "%s\n", err.text);
+				return;
+			}
 			log_info("log", "access log changed mode=%s", mode);
 			buf_printf(&reply->body, "access log: %s\n", mode);
 			return;

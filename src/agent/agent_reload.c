@@ -7,8 +7,11 @@
 void
 agent_use_access_log(struct agent *a)
 {
-	lb_access_log(a->lb, (enum lb_access_mode)a->options->lb_access_log,
-		(uint32_t)a->options->lb_access_log_sample);
+	struct err err = {0};
+
+	if (lb_access_log(a->lb, (enum lb_access_mode)a->options->lb_access_log,
+		    (uint32_t)a->options->lb_access_log_sample, &err) < 0)
+		log_error("agent", "no access log until the next SIGHUP: %s", err.text);
 }
 
 /* The two lists are swapped, so that each is freed with its struct. */

@@ -1,19 +1,17 @@
 #include "src/common/workers.h"
 
-#include <assert.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/core/privileges.h"
+#include "base/core/thread.h"
 
 struct workers {
 	size_t n, each;
 	const char *const *kinds;
 	struct loop **loops;
 	pthread_t *threads;
-	bool running;
+	size_t n_running;
 };
 
 size_t
@@ -78,29 +76,39 @@ workers_thread(void *arg)
 	return NULL;
 }
 
-void
-workers_run(struct workers *w)
-{
-	sigset_t all, before;
-
-	/* signals belong to loop 0 */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	for (size_t i = 0; i < w->n; i++) {
-		char name[WORKER_NAME_MAX];
-		int rc = pthread_create(&w->threads[i], NULL, workers_thread, w->loops[i]);
-
-		assert(rc == 0);
-		pthread_setname_np(w->threads[i], workers_name(w, i, name));
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	w->running = true;
-}
-
 static void
 stop_loop(void *loop)
 {
 	loop_stop(loop);
+}
+
+static void
+workers_end_threads(struct workers *w)
+{
+	for (size_t i = 0; i < w->n_running; i++) {
+		loop_post(w->loops[i], stop_loop, w->loops[i]);
+		pthread_join(w->threads[i], NULL);
+	}
+	w->n_running = 0;
+}
+
+int
+workers_run(struct workers *w, struct err *err)
+{
+	char name[WORKER_NAME_MAX];
+	int rc;
+
+	for (; w->n_running < w->n; w->n_running++) {
+		size_t i = w->n_running;
+
+		rc = thread_start(&w->threads[i], workers_name(w, i, name), 0, workers_thread,
+			w->loops[i], err);
+		if (rc < 0) {
+			workers_end_threads(w);
+			return rc;
+		}
+	}
+	return 0;
 }
 
 void
@@ -110,10 +118,7 @@ workers_stop(struct workers **out)
 
 	if (w == NULL)
 		return;
-	for (size_t i = 0; i < w->n && w->running; i++) {
-		loop_post(w->loops[i], stop_loop, w->loops[i]);
-		pthread_join(w->threads[i], NULL);
-	}
+	workers_end_threads(w);
 	for (size_t i = 0; i < w->n; i++)
 		loop_free(&w->loops[i]);
 	free(w->threads);

@@ -3,7 +3,7 @@
  * stopped.
  *
  *	workers_new(&w, kinds, n_kinds, 2, err);	// loops exist, posts are kept
- *	workers_run(w);			// threads start
+ *	workers_run(w, err);		// threads start
  *	workers_stop(&w);		// from loop 0, when nothing lives on them any more
  */
 #ifndef EDGEWAY_SRC_COMMON_WORKERS_H
@@ -24,7 +24,8 @@ struct loop *const *workers_loops(const struct workers *w);
 size_t workers_count(const struct workers *w);
 enum { WORKER_NAME_MAX = 16 };
 const char *workers_name(const struct workers *w, size_t i, char to[WORKER_NAME_MAX]);
-void workers_run(struct workers *w);
+/* If a thread cannot be had, none of them runs. */
+int workers_run(struct workers *w, struct err *err);
 void workers_stop(struct workers **w);
 
 #endif

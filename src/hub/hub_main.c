@@ -665,10 +665,10 @@ hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		rc = hub_start(&m->hub, m->loop, &config, err);
 	if (rc == 0 && m->takeover == NULL)
 		rc = hub_main_start_admin(m, err);
+	if (rc == 0 && m->workers != NULL)
+		rc = workers_run(m->workers, err);
 	if (rc < 0)
 		return rc;
-	if (m->workers != NULL)
-		workers_run(m->workers);
 	m->started_ms = loop_now_ms(m->loop);
 	confine_follow(m->confine, m->loop);
 	m->drain = timer_new(m->loop, on_drained, m);

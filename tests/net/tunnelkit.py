@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import threading
+import time
 
 import pytest
 
@@ -39,6 +40,13 @@ def connect(machine, target):
         head += more
     assert head.startswith(b"HTTP/1.1 200 "), head
     return s
+
+
+def counted(hub):
+    """Its metrics with figures of tunnels that its workers have counted since this call: they do so once a second."""
+    since = time.monotonic()
+    return wait_for("a count", lambda: (waited := time.monotonic() - since) and
+                    (told := hub.metrics())["edgeway_tunnel_figures_age_seconds"] < waited and told)
 
 
 class Transfer:

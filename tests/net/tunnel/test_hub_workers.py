@@ -1,5 +1,6 @@
 """The hub's workers do TLS handshakes, in turn, and all TLS of the ingress; what comes or ends there disturbs no tunnel that stands."""
 import contextlib
+import ctypes
 import glob
 import os
 import signal
@@ -195,6 +196,35 @@ def test_hub_asks_to_come_later(site):
         site.lab.program("edgewayctl"), "--socket", site.hub.socket, "doctor", check=False).stdout
     assert site.agents[1].process.logged("the hub is busy; it asks to come again in ")
     site.wait_whole()
+
+
+@contextlib.contextmanager
+def stopped_thread(tid):
+    """Stops one thread of a process, as what hangs does; a SIGSTOP would stop all of them."""
+    seize, interrupt, detach, all_threads = 0x4206, 0x4207, 17, 0x40000000
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.ptrace(seize, tid, None, None) == 0, os.strerror(ctypes.get_errno())
+    assert libc.ptrace(interrupt, tid, None, None) == 0, os.strerror(ctypes.get_errno())
+    os.waitpid(tid, all_threads)
+    try:
+        yield
+    finally:
+        libc.ptrace(detach, tid, None, None)
+
+
+def test_figures_of_a_worker_that_hangs(site):
+    """They are those of before, and say so; who asks for metrics or the state has an answer."""
+    age = "edgeway_tunnel_figures_age_seconds"
+    tids = {open(f"{path}/comm").read().strip(): int(path.rpartition("/")[2]) for path in glob.glob(f"/proc/{site.hub.process.pid}/task/*")}
+    before = tunnels(site.hub)
+    with contextlib.ExitStack() as stopped:
+        for i in range(WORKERS):
+            stopped.enter_context(stopped_thread(tids[f"tunnels-{i + 1}"]))
+        wait_for("old figures", lambda: site.hub.metrics()[age] > 2)
+        assert set(tunnels(site.hub)) == set(before)
+        assert site.hub.state()["hub"]
+    wait_for("new figures", lambda: site.hub.metrics()[age] < 2)
+    assert site.get()[0] == 200
 
 
 def test_one(site):

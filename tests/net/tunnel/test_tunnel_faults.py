@@ -131,7 +131,7 @@ def test_stalled_readers_among_a_hundred(site, n, way):
             t.join(120)
         assert results == [True] * (STREAMS - n)
         for end in (site.hub, site.agents[0]):
-            assert end.metrics()["edgeway_tunnel_streams"] >= n  # the stalled are still there
+            wait_for("the stalled are still there", lambda end=end: end.metrics()["edgeway_tunnel_streams"] >= n)
     finally:
         for s in stalled:  # what was not taken yet is not waited for
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -189,7 +189,7 @@ def test_more_opens_than_a_tunnel_carries(site):
         told = json.loads(process.stdout.readline())
         assert told["statuses"] == {"200": MOST, "503": OPENS - MOST} and told["served"] == MOST
         assert told["reasons"] == ["edge-1:7600 at node edge-1: the node has as many streams as its tunnel carries\n"]
-        assert site.hub.metrics()["edgeway_tunnel_streams"] == MOST
+        wait_for("all are counted", lambda: site.hub.metrics()["edgeway_tunnel_streams"] == MOST)
         assert site.hub.machine.get("http://edge-2:7001/", "-x", "http://192.0.2.1:10080") == (200, "edge-2.server\n")
     finally:
         process.communicate("\n", timeout=PATIENCE_S)

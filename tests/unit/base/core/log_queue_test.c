@@ -31,7 +31,7 @@ in_order_to_the_end(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(fds), 0);
-	log_queue_new(&l, fds[1], 100);
+	assert_int_equal(log_queue_new(&l, fds[1], 100, NULL), 0);
 	assert_true(put(l, "one\n"));
 	assert_true(put(l, ""));
 	assert_true(put(l, "two\n"));
@@ -55,7 +55,7 @@ a_reader_that_hangs(void **state)
 	(void)state;
 	memset(big, 'x', sizeof big - 1);
 	assert_int_equal(pipe(fds), 0);
-	log_queue_new(&l, fds[1], sizeof big + 10);
+	assert_int_equal(log_queue_new(&l, fds[1], sizeof big + 10, NULL), 0);
 	assert_true(put(l, big)); /* more than a pipe takes */
 	assert_true(put(l, "fits\n"));
 	assert_false(put(l, "too much\n"));

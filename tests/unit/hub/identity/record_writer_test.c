@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -112,7 +113,7 @@ all_are_written(void **state)
 		put(w, i, "", "record");
 	record_writer_wait(w, "edge-200");
 	assert_false(record_writer_has(w, "edge-200"));
-	assert_int_equal(record_writer_given_up(w), 1);
+	assert_int_equal(record_writer_changes(w), 1);
 	record_writer_free(&w);
 	assert_null(w);
 	for (unsigned i = 0; i < RECORDS; i++)
@@ -129,6 +130,51 @@ all_are_written(void **state)
 	assert_string_equal(problem, "");
 	check_written(1, "record");
 	record_writer_free(&w);
+}
+
+static bool
+has_problem(struct record_writer *w)
+{
+	char problem[256];
+
+	record_writer_problem(w, problem, sizeof problem);
+	return *problem != '\0';
+}
+
+/* What the disk has refused is tried again, and not what was put or removed since. */
+static void
+what_was_refused_is_tried_again(void **state)
+{
+	auto_free char *gone = xasprintf("%s/gone", dir), *one = xasprintf("%s/1", gone),
+		       *two = xasprintf("%s/2", gone), *text = NULL;
+	struct record_writer *w = open_writer();
+
+	(void)state;
+	alarm(60); /* it would wait forever */
+	for (unsigned i = 0; i < 3; i++)
+		put(w, i, "/gone", "late");
+	while (record_writer_changes(w) < 3)
+		usleep(1000);
+	put(w, 0, "", "later");
+	record_writer_wait(w, "edge-0");
+	assert_true(has_problem(w));
+	record_writer_wait(w, "edge-1"); /* as who removes it does */
+	record_writer_retry(w);
+	while (record_writer_changes(w) < 5)
+		usleep(1000);
+	assert_true(has_problem(w));
+	assert_int_equal(mkdir(gone, 0700), 0);
+	record_writer_retry(w);
+	while (has_problem(w))
+		usleep(1000);
+	alarm(0);
+	record_writer_free(&w);
+	check_written(0, "later");
+	assert_int_equal(access(one, F_OK), -1);
+	assert_int_equal(file_read(two, 4096, &text, NULL), 0);
+	assert_string_equal(text, "late 2");
+	assert_int_equal(unlink(two), 0);
+	assert_int_equal(rmdir(gone), 0);
 }
 
 static void
@@ -278,6 +324,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_are_written, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_was_refused_is_tried_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_waits_is_known, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_later_one_counts, set_up, tear_down),
 		cmocka_unit_test(no_thread),

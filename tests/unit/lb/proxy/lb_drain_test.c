@@ -24,7 +24,7 @@ drain_finishes_what_is_begun(void **state)
 	head_at(upstream);
 	begin_stop_lb(2000);
 	assert_null(*the_lb());
-	lb_access_log(*the_lb(), ACCESS_OFF, 1); /* SIGHUP may come at any time */
+	lb_access_log(*the_lb(), ACCESS_OFF, 1, NULL); /* SIGHUP may come at any time */
 	expect_eof(idle);
 	assert_false(lb_is_gone(100));
 	put(upstream, OK("1", "1"));
