@@ -103,7 +103,7 @@ tls_stream_is_quiet(struct tls_stream *s)
 	forget_errors();
 	errno = 0;
 	n = SSL_peek(s->ssl, &byte, 1);
-	return n <= 0 && tls_records_refused(s, n) == -EAGAIN;
+	return n <= 0 && tls_records_refused(s, n) == -EAGAIN && !tls_stream_has_input(s);
 }
 
 /* RFC 8446 section 5.5: AES-GCM is safe for 2^24.5 full records per key, which bulk traffic through

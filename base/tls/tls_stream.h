@@ -75,8 +75,8 @@ int tls_stream_step(struct tls_stream *s, unsigned *events);
 /* Passive: are there bytes read from the socket that tls_stream_read has not returned? No event of
  * the socket will tell. */
 bool tls_stream_has_input(const struct tls_stream *s);
-/* Does the peer send nothing at the moment, and keep the connection? Reads what belongs to TLS
- * alone, such as session tickets. */
+/* Does the peer send nothing at the moment, not even a part of a record, and keep the connection?
+ * Reads what belongs to TLS alone, such as session tickets. */
 bool tls_stream_is_quiet(struct tls_stream *s);
 /* Was this the protocol that both agreed on? */
 bool tls_stream_speaks(const struct tls_stream *s, const char *alpn);
