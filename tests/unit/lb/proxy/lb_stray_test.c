@@ -232,6 +232,36 @@ behind_what_is_read(void **state)
 	close(upstream);
 }
 
+/* A server that announces the body of a 204, which has none, may send it as well. */
+static void
+behind_a_204(void **state)
+{
+	static const char *const announced[] = {
+		"Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"};
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	for (size_t i = 0; i < ARRAY_LEN(announced); i++) {
+		int client = client_open(), upstream, next;
+
+		put(client, GET);
+		upstream = endpoint_accept(0);
+		head_at(upstream);
+		put(upstream, "HTTP/1.1 204 No Content\r\n");
+		put(upstream, announced[i]);
+		put(upstream, "\r\n");
+		expect(client, "HTTP/1.1 204 No Content\r\n\r\n");
+		put(client, GET);
+		next = endpoint_accept(0);
+		head_at(next);
+		put(next, OK("2"));
+		expect(client, OK("2"));
+		close(client);
+		close(upstream);
+		close(next);
+	}
+}
+
 int
 main(void)
 {
@@ -239,6 +269,7 @@ main(void)
 		cmocka_unit_test(told_behind_the_request),
 		cmocka_unit_test(not_told_yet),
 		cmocka_unit_test(behind_what_is_read),
+		cmocka_unit_test(behind_a_204),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
