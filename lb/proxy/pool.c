@@ -55,6 +55,8 @@ on_expired(void *arg)
 		h2_upstream_on_time(b);
 	else if (b->ex == NULL && (!b->connecting || b->worker->draining))
 		upstream_conn_close(b, false);
+	else if (b->ex != NULL && !b->connecting && exchange_is_relay(b->ex))
+		relay_on_time(b);
 	else
 		dial_on_time(b);
 }
