@@ -59,6 +59,7 @@ LB_TESTS = \
 	tests/unit/lb/proxy/lb_families_test \
 	tests/unit/lb/proxy/lb_drain_test \
 	tests/unit/lb/proxy/lb_end_test \
+	tests/unit/lb/proxy/lb_stray_test \
 	tests/unit/lb/proxy/lb_loop_test \
 	tests/unit/lb/proxy/lb_memory_test \
 	tests/unit/lb/proxy/lb_relay_test \
@@ -83,6 +84,8 @@ tests_unit_lb_proxy_lb_drain_test_SOURCES = tests/unit/lb/proxy/lb_drain_test.c 
 tests_unit_lb_proxy_lb_drain_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_end_test_SOURCES = tests/unit/lb/proxy/lb_end_test.c $(LB_FIXTURE)
 tests_unit_lb_proxy_lb_end_test_LDADD = $(LB_LDADD)
+tests_unit_lb_proxy_lb_stray_test_SOURCES = tests/unit/lb/proxy/lb_stray_test.c $(LB_FIXTURE)
+tests_unit_lb_proxy_lb_stray_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_loop_test_SOURCES = tests/unit/lb/proxy/lb_loop_test.c $(LB_FIXTURE)
 tests_unit_lb_proxy_lb_loop_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_memory_test_SOURCES = tests/unit/lb/proxy/lb_memory_test.c $(LB_FIXTURE)

@@ -52,6 +52,7 @@ struct loop {
 	struct post **last;
 	struct timer_ring soon; /* timers without delay, by turn: see run_soon */
 	uint64_t turn; /* counts the calls of run_soon */
+	uint64_t looks; /* the calls of epoll_wait */
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;
 	loop_fn *at_turn_end;
@@ -374,6 +375,7 @@ loop_once(struct loop *loop, bool wait)
 	loop_end_turn(loop);
 	watch_apply(loop);
 	wait = wait && TAILQ_EMPTY(&loop->soon) && !loop->stopping;
+	loop->looks++;
 	n = epoll_wait(loop->epoll, events, EVENTS, wait ? loop_wait_ms(loop) : 0);
 	uv_update_time(&loop->uv);
 	loop->telling++;
@@ -437,6 +439,12 @@ uint64_t
 loop_now_ms(const struct loop *loop)
 {
 	return uv_now(&loop->uv);
+}
+
+uint64_t
+loop_looks(const struct loop *loop)
+{
+	return loop->looks;
 }
 
 void *

@@ -52,6 +52,9 @@ struct loop_lag {
 void loop_lag(struct loop *loop, struct loop_lag *to);
 /* CLOCK_MONOTONIC in ms, read once per turn. */
 uint64_t loop_now_ms(const struct loop *loop);
+/* Counts the loop's looks for events: what a watch is told while this stays the same was so before
+ * whatever was done meanwhile. */
+uint64_t loop_looks(const struct loop *loop);
 /* uv_loop_t *, for base/http/ws alone. */
 void *loop_backend(struct loop *loop);
 

@@ -91,6 +91,13 @@ exchange_plan(struct http1_exchange *x, const struct http1_head *h)
 	return r;
 }
 
+/* A 204 has no body: a server that announces one (RFC 9110 section 8.6) may send it as well. */
+static bool
+exchange_may_overrun(const struct http1_head *h)
+{
+	return h->status == 204 && (h->framing == HTTP1_CHUNKED || h->length > 0);
+}
+
 ssize_t
 http1_exchange_emit(struct http1_exchange *x, const struct http1_head *h, char *to, size_t size)
 {
@@ -98,7 +105,7 @@ http1_exchange_emit(struct http1_exchange *x, const struct http1_head *h, char *
 
 	if (h->status >= 200) {
 		reply = exchange_plan(x, h);
-		x->reusable = h->keep_alive && !x->bound &&
+		x->reusable = h->keep_alive && !x->bound && !exchange_may_overrun(h) &&
 			!(h->status == 401 && exchange_binds(h, "www-authenticate"));
 	}
 	return http1_emit_response(to, size, h, &reply);

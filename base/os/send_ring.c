@@ -74,6 +74,12 @@ send_ring_error(const struct send_ring *r)
 	return r->error;
 }
 
+bool
+send_ring_takes(const struct send_ring *r, size_t len)
+{
+	return r != NULL && r->error == 0 && len <= ONE_BYTES;
+}
+
 void
 send_ring_free(struct send_ring **out)
 {
@@ -95,7 +101,7 @@ send_ring_add(
 
 	for (int i = 0; i < n; i++)
 		len += iov[i].iov_len;
-	if (len > ONE_BYTES)
+	if (!send_ring_takes(r, len))
 		return false;
 	if (r->n == ENTRIES || r->used + len > sizeof r->bytes)
 		send_ring_submit(r);

@@ -28,6 +28,8 @@ int send_ring_new(struct send_ring **ring, struct err *err);
 /* 0; or the -errno with which the kernel has refused it, after which it takes nothing more. From
  * any thread. */
 int send_ring_error(const struct send_ring *ring);
+/* Would send_ring_add take so many bytes? NULL: there is no ring. */
+bool send_ring_takes(const struct send_ring *ring, size_t len);
 /* Nothing is in it any more. */
 void send_ring_free(struct send_ring **ring);
 /* Returns false if it is too much for the ring, and nothing was done. A full ring is submitted. */

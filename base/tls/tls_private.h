@@ -17,7 +17,7 @@ struct tls_stream {
 	struct preauth_conn *place; /* NULL: handshake steps run without rationing */
 	SSL *ssl; /* NULL: a server's, before its first step */
 	SSL_CTX *ctx; /* until then */
-	bool resumes, patient;
+	bool resumes, patient, tells_cut;
 	struct tls_socket socket;
 	bool open;
 	bool held; /* the owner has suspended reading */

@@ -36,16 +36,17 @@ tls_records_refused(struct tls_stream *s, int rc)
 	case SSL_ERROR_WANT_READ:
 	case SSL_ERROR_WANT_WRITE:
 		return -EAGAIN;
-	case SSL_ERROR_ZERO_RETURN:
-		return 0;
+	case SSL_ERROR_ZERO_RETURN: /* of which only close_notify leaves the socket's end unread */
+		if (!s->tells_cut || !s->socket.at_end)
+			return 0;
+		s->broken = true;
+		return -ENODATA;
 	case SSL_ERROR_SYSCALL:
 		s->broken = true;
 		return saved != 0 ? -saved : -ECONNRESET;
 	default:
 		s->broken = true;
-		return ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
-			? -ENODATA
-			: -EPROTO;
+		return -EPROTO;
 	}
 }
 
@@ -103,7 +104,7 @@ tls_stream_is_quiet(struct tls_stream *s)
 	forget_errors();
 	errno = 0;
 	n = SSL_peek(s->ssl, &byte, 1);
-	return n <= 0 && tls_records_refused(s, n) == -EAGAIN;
+	return n <= 0 && tls_records_refused(s, n) == -EAGAIN && !tls_stream_has_input(s);
 }
 
 /* RFC 8446 section 5.5: AES-GCM is safe for 2^24.5 full records per key, which bulk traffic through

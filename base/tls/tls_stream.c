@@ -172,9 +172,10 @@ tls_stream_make(struct tls_stream *s)
 		SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	/* A killed peer sends no close_notify; the tunnel's protocol knows by other means what is
-	 * complete, which HTTP/1 does not always (RFC 9112 section 9.8). */
-	if (s->loop != NULL)
-		SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	 * complete, which HTTP/1 does not always (RFC 9112 section 9.8): see tells_cut. As an
+	 * error it would be told by an alert, to which a closed socket answers with a reset, which
+	 * overtakes what was sent before. */
+	SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	if (s->proof != TLS_ANYBODY)
 		SSL_set_verify(
 			s->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
@@ -329,6 +330,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	s->host = setup->host != NULL ? xstrdup(setup->host) : NULL;
 	s->resumes = setup->resumes;
 	s->patient = setup->patient;
+	s->tells_cut = setup->tells_cut || setup->loop == NULL;
 	s->ctx = setup->ctx;
 	pki_ctx_ref(s->ctx);
 	/* A server's waits for the client's turn: strangers who say nothing, or stand in a queue,

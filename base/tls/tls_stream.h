@@ -61,6 +61,7 @@ struct tls_setup {
 	/* The peer may read nothing for as long as it likes, until tls_stream_hurry; else it is
 	 * dead when it acknowledges nothing for 10 s. For streams that are not passive. */
 	bool patient;
+	bool tells_cut; /* an end without close_notify is told as such, as by a passive stream */
 	bool resumes; /* server: takes and gives tickets (base/tls/pki_tickets.h) */
 	uint64_t key_records; /* records written with one key; 0: TLS_KEY_RECORDS */
 	tls_event_fn *on;
@@ -75,8 +76,8 @@ int tls_stream_step(struct tls_stream *s, unsigned *events);
 /* Passive: are there bytes read from the socket that tls_stream_read has not returned? No event of
  * the socket will tell. */
 bool tls_stream_has_input(const struct tls_stream *s);
-/* Does the peer send nothing at the moment, and keep the connection? Reads what belongs to TLS
- * alone, such as session tickets. */
+/* Does the peer send nothing at the moment, not even a part of a record, and keep the connection?
+ * Reads what belongs to TLS alone, such as session tickets. */
 bool tls_stream_is_quiet(struct tls_stream *s);
 /* Was this the protocol that both agreed on? */
 bool tls_stream_speaks(const struct tls_stream *s, const char *alpn);
@@ -91,8 +92,8 @@ void tls_stream_reset(struct tls_stream **s);
 void tls_stream_move(struct tls_stream *s, struct loop *loop);
 /* Replaces the owner's callback. */
 void tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg);
-/* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. Passive: -ENODATA at an end
- * without close_notify, which may be a truncation. */
+/* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. Passive, or with tells_cut:
+ * -ENODATA at an end without close_notify, which may be a truncation. */
 ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t size);
 /* > 0, possibly less than n: the next call must begin with exactly the remaining bytes; -EAGAIN
  * (tls_stream_want) or another -errno. */

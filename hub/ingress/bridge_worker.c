@@ -32,7 +32,8 @@ struct bridge_worker {
 	struct preauth_conn place;
 	char *host, *sni, *peer;
 	char why[256];
-	bool failed, ended, broken;
+	bool failed, ended;
+	enum tls_bridge_end end;
 	bool shaken; /* the handshake is over */
 };
 
@@ -86,7 +87,7 @@ bridge_worker_on_ended(void *arg)
 		return; /* on_gone comes */
 	b->released = true;
 	bridge_worker_leave_place(b);
-	b->setup.ended(b->setup.arg, b->broken);
+	b->setup.ended(b->setup.arg, b->end);
 	loop_post(tls_worker_loop(b->worker), bridge_worker_on_release, b);
 }
 
@@ -123,12 +124,12 @@ bridge_worker_opened(void *arg, const char *why, const char *sni, const char *pe
 }
 
 static void
-bridge_worker_ended(void *arg, bool broken)
+bridge_worker_ended(void *arg, enum tls_bridge_end end)
 {
 	struct bridge_worker *b = arg;
 
 	b->ended = true;
-	b->broken = broken;
+	b->end = end;
 	bridge_worker_shaken(b, TLS_WORKER_GIVEN_UP);
 	loop_post(b->loop, bridge_worker_on_ended, b);
 }
@@ -137,7 +138,7 @@ static void
 bridge_worker_fail(struct bridge_worker *b, const char *why)
 {
 	bridge_worker_opened(b, why, "", "");
-	bridge_worker_ended(b, true);
+	bridge_worker_ended(b, TLS_BRIDGE_BROKEN);
 }
 
 static void
@@ -183,6 +184,15 @@ bridge_worker_on_leave(void *arg)
 }
 
 static void
+bridge_worker_on_cut(void *arg)
+{
+	struct bridge_worker *b = arg;
+
+	if (!b->ended)
+		tls_bridge_cut(b->bridge);
+}
+
+static void
 bridge_worker_on_release(void *arg)
 {
 	struct bridge_worker *b = arg;
@@ -203,14 +213,14 @@ bridge_worker_own_opened(void *arg, const char *why, const char *sni, const char
 }
 
 static void
-bridge_worker_own_ended(void *arg, bool broken)
+bridge_worker_own_ended(void *arg, enum tls_bridge_end end)
 {
 	struct bridge_worker *b = arg;
 	const struct tls_bridge_setup setup = b->setup;
 
 	tls_bridge_free(&b->bridge);
 	bridge_worker_destroy(b);
-	setup.ended(setup.arg, broken);
+	setup.ended(setup.arg, end);
 }
 
 /* --- bridges -------------------------------------------------------------------------------- */
@@ -271,6 +281,17 @@ bridge_worker_leave(struct bridge_worker *b)
 		loop_post(tls_worker_loop(b->worker), bridge_worker_on_leave, b);
 	else
 		tls_bridge_leave(b->bridge);
+}
+
+/* The owner's end is held until on_gone: an end that the worker sees before it knows would be one
+ * in good order. */
+void
+bridge_worker_cut(struct bridge_worker *b)
+{
+	if (b->worker != NULL)
+		loop_post(tls_worker_loop(b->worker), bridge_worker_on_cut, b);
+	else
+		tls_bridge_cut(b->bridge);
 }
 
 void

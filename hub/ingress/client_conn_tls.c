@@ -33,8 +33,16 @@ leg_free(struct leg *l)
 	free(l);
 }
 
+/* The caller gets what its bridge has read: it is not broken off with the connection. */
 static void
-on_ended(void *arg, bool broken)
+leg_cut(struct leg *near)
+{
+	(void)leave_visit(near);
+	bridge_worker_cut(near->bridge);
+}
+
+static void
+on_ended(void *arg, enum tls_bridge_end end)
 {
 	struct leg *l = arg;
 	bool near = l->visit != NULL && l->visit->near == l;
@@ -42,10 +50,15 @@ on_ended(void *arg, bool broken)
 
 	l->bridge = NULL;
 	leg_free(l);
-	if (v != NULL && broken)
-		client_conn_break(v,
-			near ? "the caller's TLS connection broke"
-			     : "the target's TLS connection broke");
+	if (v == NULL || end == TLS_BRIDGE_WHOLE)
+		return;
+	if (end == TLS_BRIDGE_CUT && v->near != NULL)
+		leg_cut(v->near);
+	client_conn_break(v,
+		near                            ? "the caller's TLS connection broke"
+			: end == TLS_BRIDGE_CUT ? "the target's TLS connection ended without "
+						  "close_notify: more may have been meant"
+						: "the target's TLS connection broke");
 }
 
 static struct leg *

@@ -1,13 +1,18 @@
 #include "hub/ingress/tls_bridge.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/core/buf.h"
 #include "base/core/sock.h"
 
-enum { TURNS = 8 /* records, before other connections have their turn */ };
+enum {
+	TURNS = 8, /* records, before other connections have their turn */
+	UNREAD_MS = 20, /* between two looks whether the plain side has been read */
+};
 
 struct tls_bridge {
 	struct loop *loop;
@@ -16,12 +21,15 @@ struct tls_bridge {
 	int plain;
 	bool held; /* TLS is not to be read */
 	bool left; /* nobody reads the plain side any more */
+	bool cut; /* what came from the plain side is not all */
 	bool over, reset; /* and then, whether the network side is to be reset */
 	struct buf in, out; /* from TLS to the plain side, and back */
 	bool in_ended, in_shut; /* TLS has ended; the plain side was told */
+	bool in_cut; /* it has ended without close_notify */
+	struct timer *unread; /* since then: see tls_bridge_await_reader */
 	bool out_ended, out_shut; /* the plain side has ended; TLS was told */
 	void (*opened)(void *arg, const char *why, const char *sni, const char *peer);
-	void (*ended)(void *arg, bool broken);
+	void (*ended)(void *arg, enum tls_bridge_end end);
 	void *arg;
 };
 
@@ -35,6 +43,7 @@ tls_bridge_free(struct tls_bridge **out)
 	if (b == NULL)
 		return;
 	watch_stop(&b->watch);
+	timer_free(&b->unread);
 	if (reset)
 		tls_stream_reset(&b->tls);
 	sock_close(&b->plain, reset);
@@ -46,19 +55,20 @@ tls_bridge_free(struct tls_bridge **out)
 
 /* The descriptors stay open: whoever reads the plain side must not take a break for its end. */
 static void
-tls_bridge_finish(struct tls_bridge *b, bool reset, bool broken)
+tls_bridge_finish(struct tls_bridge *b, bool reset, enum tls_bridge_end end)
 {
 	b->over = true;
 	b->reset = reset;
 	watch_stop(&b->watch);
+	timer_free(&b->unread);
 	tls_stream_move(b->tls, NULL);
-	b->ended(b->arg, broken);
+	b->ended(b->arg, end);
 }
 
 static void
 tls_bridge_end(struct tls_bridge *b, bool broken)
 {
-	tls_bridge_finish(b, broken, broken);
+	tls_bridge_finish(b, broken, broken ? TLS_BRIDGE_BROKEN : TLS_BRIDGE_WHOLE);
 }
 
 /* Each of these four functions moves what it can; false: the bridge has broken. */
@@ -73,9 +83,10 @@ read_tls(struct tls_bridge *b)
 	n = tls_stream_read(b->tls, buf_reserve(&b->in, TLS_RECORD_BYTES), TLS_RECORD_BYTES);
 	if (n > 0)
 		buf_commit(&b->in, (size_t)n);
-	else if (n == 0)
+	else if (n == 0 || n == -ENODATA)
 		b->in_ended = true;
-	return n >= 0 || n == -EAGAIN;
+	b->in_cut = n == -ENODATA;
+	return n >= 0 || n == -EAGAIN || b->in_cut;
 }
 
 static bool
@@ -85,7 +96,7 @@ write_plain(struct tls_bridge *b)
 
 	if (n < 0 && n != -EAGAIN)
 		return false;
-	if (buf_len(&b->in) == 0 && b->in_ended && !b->in_shut) {
+	if (buf_len(&b->in) == 0 && b->in_ended && !b->in_shut && !b->in_cut) {
 		b->in_shut = true;
 		shutdown(b->plain, SHUT_WR);
 	}
@@ -116,7 +127,7 @@ write_tls(struct tls_bridge *b)
 	if (n < 0 && n != -EAGAIN)
 		return false;
 	if (buf_len(&b->out) == 0 && b->out_ended && !b->out_shut)
-		b->out_shut = tls_stream_end(b->tls) == 0;
+		b->out_shut = b->cut || tls_stream_end(b->tls) == 0;
 	return true;
 }
 
@@ -137,14 +148,58 @@ move_in(struct tls_bridge *b, bool *more)
 	return true;
 }
 
+static void tls_bridge_await_reader(struct tls_bridge *b);
+
+static void
+on_unread(void *arg)
+{
+	tls_bridge_await_reader(arg);
+}
+
+/* One side is cut off, and all that came from there is written to the other one. The reset that
+ * follows would destroy what has not been read yet, of which no event tells. */
+static void
+tls_bridge_await_reader(struct tls_bridge *b)
+{
+	int unread = 0;
+
+	if (ioctl(b->cut ? tls_stream_fd(b->tls) : b->plain, SIOCOUTQ, &unread) < 0 ||
+		unread == 0) {
+		tls_bridge_finish(b, true, b->cut ? TLS_BRIDGE_WHOLE : TLS_BRIDGE_CUT);
+		return;
+	}
+	if (b->unread == NULL)
+		b->unread = timer_new(b->loop, on_unread, b);
+	timer_start(b->unread, UNREAD_MS, 0);
+	b->held = true;
+	tls_stream_hold(b->tls, true);
+	tls_stream_want(b->tls, false);
+	if (b->watch != NULL)
+		watch_set(b->watch, WATCH_HUP);
+}
+
+static bool
+tls_bridge_move_all(struct tls_bridge *b, bool *more)
+{
+	if (!b->cut && !move_in(b, more))
+		return false;
+	if (!b->cut && !b->in_cut && !read_plain(b))
+		return false;
+	return b->in_cut || write_tls(b);
+}
+
 static void
 tls_bridge_move(struct tls_bridge *b)
 {
 	unsigned interest = 0;
 	bool more = false;
 
-	if (!move_in(b, &more) || !read_plain(b) || !write_tls(b)) {
+	if (!tls_bridge_move_all(b, &more)) {
 		tls_bridge_end(b, true);
+		return;
+	}
+	if (b->in_cut || (b->cut && b->out_shut)) {
+		tls_bridge_await_reader(b);
 		return;
 	}
 	if (b->out_shut && (b->in_shut || b->left)) {
@@ -155,9 +210,11 @@ tls_bridge_move(struct tls_bridge *b)
 		buf_release(&b->in);
 	if (buf_len(&b->out) == 0)
 		buf_release(&b->out);
-	b->held = buf_len(&b->in) > 0 || b->in_ended;
+	b->held = buf_len(&b->in) > 0 || b->in_ended || b->cut;
 	tls_stream_hold(b->tls, b->held);
 	tls_stream_want(b->tls, buf_len(&b->out) > 0 || (b->out_ended && !b->out_shut));
+	if (b->watch == NULL)
+		return;
 	interest |= more ? WATCH_WRITE : 0;
 	interest |= buf_len(&b->out) == 0 && !b->out_ended ? WATCH_READ : 0;
 	watch_set(b->watch, interest != 0 ? interest : WATCH_HUP);
@@ -172,6 +229,17 @@ tls_bridge_leave(struct tls_bridge *b)
 	tls_stream_hurry(b->tls);
 	if (b->out_shut)
 		tls_bridge_end(b, false);
+}
+
+void
+tls_bridge_cut(struct tls_bridge *b)
+{
+	if (b->over)
+		return;
+	b->cut = b->out_ended = true;
+	watch_stop(&b->watch);
+	tls_stream_hurry(b->tls);
+	tls_bridge_move(b);
 }
 
 static void
@@ -194,7 +262,7 @@ on_tls(void *arg, enum tls_event event)
 	if (event == TLS_FAILED) {
 		b->opened(b->arg, tls_stream_why(b->tls), "", "");
 		/* no reset: it could overtake the alert with the reason */
-		tls_bridge_finish(b, false, true);
+		tls_bridge_finish(b, false, TLS_BRIDGE_BROKEN);
 		return;
 	}
 	if (event == TLS_OPEN)
@@ -218,6 +286,7 @@ tls_bridge_new(const struct tls_bridge_setup *setup, struct tls_bridge **out, st
 		.proof = setup->proof,
 		.place = setup->place,
 		.patient = true,
+		.tells_cut = setup->host != NULL,
 		.on = on_tls,
 		.arg = b,
 	};

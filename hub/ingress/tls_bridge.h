@@ -10,6 +10,10 @@
  * ended or one has broken: call tls_bridge_free then, which closes both descriptors. Before `ended`
  * it breaks off both sides. tls_bridge_leave: the user of the plain side has closed it; bytes
  * already written there still go out.
+ *
+ * A target's FIN without close_notify may be somebody's on the way (RFC 8446 section 6.1), or that
+ * of one of the many servers that omit it. So it is no end, but all that came before it is
+ * delivered, of which the reader may know by itself that it is complete (RFC 9112 section 9.8).
  */
 #ifndef EDGEWAY_HUB_INGRESS_TLS_BRIDGE_H
 #define EDGEWAY_HUB_INGRESS_TLS_BRIDGE_H
@@ -17,6 +21,9 @@
 #include "base/tls/tls_stream.h"
 
 struct tls_bridge;
+
+/* TLS_BRIDGE_CUT: the target has sent no close_notify; the plain side has read all that came. */
+enum tls_bridge_end { TLS_BRIDGE_WHOLE, TLS_BRIDGE_BROKEN, TLS_BRIDGE_CUT };
 
 struct tls_bridge_setup {
 	struct loop *loop;
@@ -27,12 +34,14 @@ struct tls_bridge_setup {
 	struct preauth_conn *place; /* as in tls_setup */
 	/* why: NULL when open. sni, peer: "": none. */
 	void (*opened)(void *arg, const char *why, const char *sni, const char *peer);
-	void (*ended)(void *arg, bool broken);
+	void (*ended)(void *arg, enum tls_bridge_end end);
 	void *arg;
 };
 
 int tls_bridge_new(const struct tls_bridge_setup *setup, struct tls_bridge **out, struct err *err);
 void tls_bridge_leave(struct tls_bridge *b);
+/* What was read from the plain side is not all: it still goes out, and then a reset. */
+void tls_bridge_cut(struct tls_bridge *b);
 void tls_bridge_free(struct tls_bridge **b);
 
 #endif

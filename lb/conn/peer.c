@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <linux/sock_diag.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -297,6 +299,14 @@ peer_is_flushed(const struct peer *p)
 {
 	peer_settle(p);
 	return buf_len(&p->out) == 0;
+}
+
+bool
+peer_is_delivered(const struct peer *p)
+{
+	int unacked = 0;
+
+	return peer_is_flushed(p) && (ioctl(p->fd, SIOCOUTQ, &unacked) < 0 || unacked == 0);
 }
 
 /* The segment of the last piece carries the FIN, which a later send would separate from it. */

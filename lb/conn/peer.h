@@ -67,6 +67,8 @@ int peer_send(struct peer *p, struct iovec *iov, int n);
 int peer_send_bytes(struct peer *p, const void *data, size_t len);
 /* Has the socket all that was sent? What waits for the turn's end is sent for that. */
 bool peer_is_flushed(const struct peer *p);
+/* And the other side's kernel? */
+bool peer_is_delivered(const struct peer *p);
 /* On WATCH_WRITE. 0 or -errno. */
 int peer_flush(struct peer *p);
 /* Sends FIN after the pending data, in their last segment if they wait for the turn's end. 0 or

@@ -70,7 +70,7 @@ answer_finish_response(struct exchange *ex, bool rest)
 	bool keep = ex->http.keep && ex->http.request_done, at_once;
 
 	if (ex->http.reusable && ex->http.request_done && !ex->discard && !rest && !b->peer.eof &&
-		buf_len(&b->peer.out) == 0)
+		buf_len(&b->peer.out) == 0 && (!b->filled || peer_is_quiet(&b->peer)))
 		pool_put(b);
 	else
 		upstream_conn_close(b, false);

@@ -615,7 +615,7 @@ exchange_may_retry(const struct exchange *ex)
 	 * kept. */
 	if (ex->has_body && ex->http.request_done)
 		return false;
-	return ex->idempotent || (b->reused && ex->has_body);
+	return ex->idempotent || (b->reused_at > 0 && ex->has_body);
 }
 
 bool
@@ -684,7 +684,7 @@ exchange_is_stale(const struct exchange *ex, bool again)
 {
 	const struct upstream_conn *b = ex->upstream;
 
-	return (b->reused && !b->silent && !b->acked) ||
+	return (b->reused_at > 0 && !b->silent && !b->acked) ||
 		(again && ex->n_stale == 0 && target_is_far(b->target));
 }
 
@@ -742,8 +742,10 @@ read_upstream(struct upstream_conn *b, unsigned events)
 	struct exchange *ex = b->ex;
 	struct worker *w = b->worker;
 
-	/* What comes before the request is sent answers nothing. */
-	if (b->peer.in != NULL && b->reused && ex->state != EXCHANGE_ANSWERING) {
+	/* What had come before the request was sent answers nothing. With TLS pool_get has asked,
+	 * and what is told is of our own making. */
+	if (b->reused_at == loop_looks(w->loop) && b->peer.tls == NULL &&
+		ex->state != EXCHANGE_ANSWERING) {
 		retry_or_refuse(ex);
 		return;
 	}
@@ -765,6 +767,7 @@ read_upstream(struct upstream_conn *b, unsigned events)
 		}
 		if (copy) {
 			ex->step[0] = splice_first(n, most);
+			b->filled = (size_t)n == most;
 			answer_input(ex, w->scratch, (size_t)n);
 		}
 		if (b->ex != ex || b->base.ended || exchange_is_relay(ex) || b->peer.paused)

@@ -55,6 +55,8 @@ on_expired(void *arg)
 		h2_upstream_on_time(b);
 	else if (b->ex == NULL && (!b->connecting || b->worker->draining))
 		upstream_conn_close(b, false);
+	else if (b->ex != NULL && !b->connecting && exchange_is_relay(b->ex))
+		relay_on_time(b);
 	else
 		dial_on_time(b);
 }
@@ -211,20 +213,29 @@ upstream_conn_leave_dials(struct exchange *ex)
 		leave_exchange(ex->upstream);
 }
 
+/* What has come since the loop last looked for events answers nothing, and would be taken for the
+ * answer; and a stale connection would cost a request that cannot be sent twice. Asking costs a
+ * system call, which a small request without these needs is spared where it waits in the ring:
+ * what is told of until it is sent is seen then (exchange_on_upstream). */
+static bool
+pool_must_ask(const struct upstream_conn *b, const struct exchange *ex)
+{
+	return !ex->idempotent || ex->has_body || b->peer.tls != NULL ||
+		!send_ring_takes(b->worker->ring, buf_len(&ex->head));
+}
+
 struct upstream_conn *
 pool_get(struct target *t, struct exchange *ex)
 {
 	while (!list_empty(&t->idle)) {
 		struct upstream_conn *b = container_of(t->idle.next, struct upstream_conn, node);
 
-		/* Costs one system call; a stale connection would cost a request that cannot be
-		 * sent twice. */
-		if ((!ex->idempotent || ex->has_body) && !peer_is_quiet(&b->peer)) {
+		if (pool_must_ask(b, ex) && !peer_is_quiet(&b->peer)) {
 			upstream_conn_close(b, false);
 			continue;
 		}
 		leave_pool(b);
-		b->reused = true;
+		b->reused_at = loop_looks(b->worker->loop);
 		join_exchange(b, ex);
 		upstream_conn_won(b);
 		return b;

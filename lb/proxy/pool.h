@@ -32,7 +32,7 @@ void upstream_conn_leave_dials(struct exchange *ex);
  * counted for the client (target_end). */
 bool upstream_conn_release(struct upstream_conn *b);
 /* Returns an idle connection to t for ex, which takes the in-flight count of pick_next(), or NULL.
- * Skips a dead connection that the loop has not noticed yet. */
+ * Skips one that is dead or has said something of which the loop has not been told yet. */
 struct upstream_conn *pool_get(struct target *t, struct exchange *ex);
 /* Returns it to the pool after a complete response, or if it connected too late; clears
  * ex->upstream. */

@@ -262,7 +262,7 @@ relay_pump(struct exchange *ex, bool up, unsigned events)
 		if (n < 0)
 			return (int)n;
 		if (n == 0)
-			return relay_finished(ex) ? 0 : peer_shut(to);
+			return from->cut || relay_finished(ex) ? 0 : peer_shut(to);
 		count_bytes(ex, up, (uint64_t)n);
 		if (memory_full(to)) {
 			peer_pause(from);
@@ -272,6 +272,32 @@ relay_pump(struct exchange *ex, bool up, unsigned events)
 			return 0;
 	}
 	return 0;
+}
+
+/* The endpoint's TLS has ended without close_notify, perhaps through somebody on the way (RFC 8446
+ * section 6.1): the client gets what came, and no end. A reset would destroy what it has not got
+ * yet, of which no event tells. What it still sends goes nowhere. */
+static void
+relay_await_client(struct exchange *ex)
+{
+	struct peer *down = &ex->downstream->peer;
+	struct worker *w = ex->downstream->worker;
+
+	if (peer_is_delivered(down)) {
+		access_log_end(ex, down->eof ? "--" : "SD");
+		close_both(ex, true);
+		return;
+	}
+	down->mind = true;
+	peer_pause(down);
+	expiry_set(&w->expiries, &ex->upstream->expiry, SPAN_OWN, w->now_ms);
+}
+
+void
+relay_on_time(struct upstream_conn *b)
+{
+	if (b->peer.cut && b->ex->state == EXCHANGE_RELAYING)
+		relay_await_client(b->ex);
 }
 
 /* Handles events of the client (up) or of the endpoint. */
@@ -297,6 +323,8 @@ relay_turn(struct exchange *ex, bool up, unsigned events)
 	if (rc < 0) {
 		access_log_end(ex, up != other->broken ? "CD" : "SD");
 		close_both(ex, true);
+	} else if (ex->upstream->peer.cut) {
+		relay_await_client(ex);
 	} else if (relay_finished(ex)) {
 		access_log_end(ex, "--");
 		close_both(ex, false);

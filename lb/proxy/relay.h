@@ -2,8 +2,9 @@
  * Relays bytes in both directions between a client and an upstream: TCP ports, TLS and HTTP/2 on
  * http ports, and connections that switched protocols (101). At most memory_allowance() is buffered
  * in each direction. A FIN from one side is forwarded while the other direction continues; a reset
- * is forwarded as a reset. If both sides are silent for the service's idle timeout or SPAN_TUNNEL,
- * the relay is closed.
+ * is forwarded as a reset, and so is an end of the endpoint's TLS without close_notify, once the
+ * client has got all that came. If both sides are silent for the service's idle timeout or
+ * SPAN_TUNNEL, the relay is closed.
  */
 #ifndef EDGEWAY_LB_PROXY_RELAY_H
 #define EDGEWAY_LB_PROXY_RELAY_H
@@ -27,5 +28,7 @@ extern const struct exchange_kind relay_kind;
 void relay_on_input(struct downstream *f);
 void relay_on_downstream(struct downstream *f, unsigned events);
 void relay_on_upstream(struct upstream_conn *b, unsigned events);
+/* The expiry of b, which is connected. */
+void relay_on_time(struct upstream_conn *b);
 
 #endif

@@ -368,13 +368,14 @@ struct upstream_conn {
 	uint64_t since_ms; /* when the dial began, later the request */
 	uint64_t from_ms; /* since when its exchange wanted this endpoint */
 	unsigned pool_generation; /* of the target when it was dialled */
+	uint64_t reused_at; /* loop_looks() when it was taken from the pool; 0: it is new */
 	bool connecting;
+	bool filled; /* what was read last filled its buffer: more may wait in the socket */
 	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */
 	bool counted; /* in the client's part of the endpoint: target_end */
 	bool at_other; /* to the endpoint's other address */
 	bool paired; /* both addresses have been dialled */
 	bool uncounted; /* the connection to the other address holds the in-flight count */
-	bool reused;
 	bool for_h2; /* HTTP/2 will be spoken */
 	bool own_tls; /* its client speaks TLS itself: what it sends is passed as it is */
 	bool hedged; /* its exchange dials another endpoint as well */

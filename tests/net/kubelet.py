@@ -5,7 +5,7 @@ Logs (whole, --tail, followed), exec, attach and port-forward as kube-apiserver 
 says each again; --log is the file that it says them into. --plain-port: the same without TLS. Each of these tells its beginning and its end on standard output.
 
 Any other GET is answered with a line of name, the caller's common name and the SNI; /bytes/N with N bytes; /break sends half of what it
-promised and resets. POST gives the body back."""
+promised and resets; /ended/N and /cut/N send N bytes up to the end of the connection, with and without close_notify. POST gives the body back."""
 import argparse
 import fcntl
 import http.server
@@ -258,6 +258,13 @@ class Kubelet(http.server.BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             socket.socket.close(self.connection)
             self.close_connection = True
+        elif self.path.startswith(("/ended/", "/cut/")):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"z" * int(self.path.split("/")[-1]))
+            self.close_connection = True
+            if self.path.startswith("/ended/"):
+                self.connection.unwrap()
         else:
             cert = self.connection.getpeercert() or {}
             names = [v for part in cert.get("subject", ()) for k, v in part if k == "commonName"]

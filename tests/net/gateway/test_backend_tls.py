@@ -333,7 +333,21 @@ def test_a_tcp_port(town):
         assert json.loads(wire.reply()[2])["tls"]["sni"] == NAME
         wire.put(b"GET /again HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert json.loads(wire.reply()[2])["path"] == "/again"
-        assert s.recv(1) == b""
+        with pytest.raises(ConnectionResetError):  # the endpoint says no close_notify
+            s.recv(1)
+
+
+def test_a_relay_s_end_that_may_be_a_truncation(town):
+    """The client gets all that the endpoint sent, and no end."""
+    town.good_policy()
+    with contextlib.closing(town.connect("secure", 9000).s) as s:
+        s.settimeout(20)
+        s.sendall(b"POST /until-close HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 2000000)
+        got = b""
+        with pytest.raises(ConnectionResetError):
+            while more := s.recv(65536):
+                got += more
+        assert json.loads(got.partition(b"\r\n\r\n")[2])["body"] == "x" * 2000000
 
 
 BANNER = """

@@ -219,3 +219,26 @@ def test_an_answer_that_breaks_is_no_whole_one(town):
                 s.sendall(b"GET /break HTTP/1.0\r\nHost: edge-7\r\n\r\n")
                 while s.recv(65536):
                     pass
+
+
+@pytest.mark.parametrize("path,whole", [("/ended/3000000", True), ("/cut/3000000", False)])
+def test_an_end_without_close_notify_is_none(town, path, whole):
+    """Somebody between hub and target can send a FIN: all that came before it is passed on, and the caller can tell."""
+    at, got = len(town.hub.process.log()), b""
+    with socket_to(town, (HUB, ENDED), town.friend) as below:
+        with client_context(town.ca.cert).wrap_socket(below, server_hostname="edge-7", suppress_ragged_eofs=False) as s:
+            s.sendall(f"GET {path} HTTP/1.0\r\nHost: edge-7\r\n\r\n".encode())
+            try:
+                while more := s.recv(65536):
+                    got += more
+                ended = True
+            except (ssl.SSLError, ConnectionError):
+                ended = False
+    assert len(got.partition(b"\r\n\r\n")[2]) == 3000000 and ended == whole
+    assert ("without close_notify" in town.last_audit(at)) != whole
+
+
+def test_whole_answers_of_servers_without_close_notify(town):
+    """RFC 9112 section 9.8: the length says that they are."""
+    status, body = town.curl("edge-7", ENDED, "--http1.0", "--cacert", town.ca.cert, path="/bytes/5000000")
+    assert (status, len(body)) == (200, 5000000)

@@ -1,11 +1,13 @@
 /* TLS bridges on worker threads, and without any: bytes, ends and breaks. TSan runs this, too. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cmocka.h>
@@ -24,7 +26,8 @@ struct bridged {
 	int fd, other; /* its socket; the owner's end of the plain side */
 	struct preauth_conn place; /* on the owner's loop */
 	unsigned opened, ended, dropped;
-	bool broken;
+	bool broken; /* not whole */
+	enum tls_bridge_end end;
 	ssize_t seen; /* of `other`, when it ended: 0: an end; -1: nothing */
 	char why[256], sni[64], peer[64];
 };
@@ -61,14 +64,15 @@ on_opened(void *arg, const char *why, const char *sni, const char *peer)
 }
 
 static void
-on_ended(void *arg, bool broken)
+on_ended(void *arg, enum tls_bridge_end end)
 {
 	struct bridged *b = arg;
 	char byte;
 
 	b->bridge = NULL;
 	b->ended++;
-	b->broken = broken;
+	b->end = end;
+	b->broken = end != TLS_BRIDGE_WHOLE;
 	b->seen = b->other < 0 ? -1 : recv(b->other, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
 }
 
@@ -263,6 +267,79 @@ test_other_breaks(void **state)
 	close_all(&b);
 }
 
+/* A target's FIN alone may be somebody's on the way: all that came before it is handed over, and
+ * then it is no end. */
+static void
+test_cut_by_the_target(void **state)
+{
+	static char got[BULK];
+	struct bridged b;
+	size_t sent = 0, n = 0;
+	ssize_t rc;
+
+	(void)state;
+	open_bridge(&b, server, NULL);
+	for (bool shut = false; n < BULK; shut = shut || sent == BULK) {
+		while (sent < BULK && (rc = tls_stream_write(b.tls, bulk + sent, BULK - sent)) > 0)
+			sent += (size_t)rc;
+		if (sent == BULK && !shut)
+			shutdown(b.fd, SHUT_WR);
+		patience_turn(loop);
+		while (n < BULK && (rc = read(b.other, got + n, BULK - n)) > 0)
+			n += (size_t)rc;
+		assert_int_equal(b.ended, 0);
+	}
+	assert_memory_equal(got, bulk, BULK);
+	until(b.ended == 1);
+	assert_int_equal(b.end, TLS_BRIDGE_CUT);
+	close_all(&b);
+}
+
+/* A caller's FIN alone, which many send, is an end. */
+static void
+test_fin_of_the_caller(void **state)
+{
+	struct bridged b;
+	char byte;
+
+	(void)state;
+	open_bridge(&b, client, "hub.example");
+	shutdown(b.fd, SHUT_WR);
+	until(read(b.other, &byte, 1) == 0);
+	assert_int_equal(b.ended, 0);
+	close_all(&b);
+}
+
+/* The caller gets what is on its way, and then no end. */
+static void
+test_cut_for_the_caller(void **state)
+{
+	static char got[BULK];
+	struct bridged b;
+	size_t sent = 0, n = 0;
+	ssize_t rc;
+
+	(void)state;
+	open_bridge(&b, client, "hub.example");
+	while (sent < BULK / 2 && (rc = write(b.other, bulk + sent, BULK / 2 - sent)) > 0)
+		sent += (size_t)rc;
+	for (int unread = 1; unread > 0;) {
+		patience_turn(loop);
+		assert_int_equal(ioctl(b.other, SIOCOUTQ, &unread), 0);
+		while (unread > 0 && (rc = tls_stream_read(b.tls, got + n, BULK - n)) > 0)
+			n += (size_t)rc;
+	}
+	bridge_worker_cut(b.bridge);
+	close(take_fd(&b.other));
+	until((rc = tls_stream_read(b.tls, got + n, BULK - n)) != -EAGAIN &&
+		(n += (size_t)MAX(rc, 0), rc <= 0));
+	assert_int_equal(rc, -ENODATA);
+	assert_int_equal(n, sent);
+	until(b.ended == 1);
+	assert_int_equal(b.end, TLS_BRIDGE_WHOLE);
+	close_all(&b);
+}
+
 static void
 test_refused(void **state)
 {
@@ -370,6 +447,9 @@ main(void)
 		BOTH(test_left),
 		BOTH(test_owner_breaks),
 		BOTH(test_other_breaks),
+		BOTH(test_cut_by_the_target),
+		BOTH(test_fin_of_the_caller),
+		BOTH(test_cut_for_the_caller),
 		BOTH(test_refused),
 		BOTH(test_no_ticket_of_another_target),
 		{"test_given_up", test_given_up, with_workers, NULL, NULL},

@@ -244,6 +244,9 @@ test_what_was_read_ahead(void **state)
 		patience_turn(t.loop);
 	assert_true(t.end == 100 || t.end == -EAGAIN);
 	assert_true(peer_is_quiet(&t.peer));
+	/* the beginning of a record */
+	assert_int_equal(write(t.server_fd, "\x17\x03\x03", 3), 3);
+	assert_false(peer_is_quiet(&t.peer));
 }
 
 /* With the last bytes, or a moment later; without the notice it is cut. */

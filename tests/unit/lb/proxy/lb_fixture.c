@@ -282,6 +282,12 @@ the_lb(void)
 	return &fx.lb;
 }
 
+struct loop *
+the_loop(void)
+{
+	return fx.loop;
+}
+
 int
 endpoint_listen(int i)
 {

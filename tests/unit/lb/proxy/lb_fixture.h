@@ -81,6 +81,8 @@ uint64_t counted(const char *name); /* of a counter in the state */
 /* Calls fn(arg) on the loop and waits for it. */
 void on_loop(loop_fn *fn, void *arg);
 struct lb **the_lb(void);
+/* That of the worker, for watches of the test's own. */
+struct loop *the_loop(void);
 /* By which the endpoints are let in. */
 const struct dial_guard *the_guard(void);
 /* lb_stop, and wait until it is gone. */
