@@ -41,7 +41,7 @@ struct h2 {
 	struct buf *out; /* of h2_output, while that runs */
 	size_t most;
 	bool half; /* the DATA that is being sent ends one direction only */
-	bool drained; /* behind it there was nothing more: nghttp2 forgets the body until h2_resume */
+	bool drained; /* behind it there was nothing more: nghttp2 drops it until h2_resume */
 	uint32_t code; /* h2_code */
 	bool server;
 	bool settled; /* the other end's SETTINGS have come */

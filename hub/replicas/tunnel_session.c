@@ -214,9 +214,12 @@ session_workers_age_ms(const struct session_workers *w)
 {
 	uint64_t age = 0;
 
-	for (size_t i = 0; w != NULL && i < w->n; i++)
-		if (w->workers[i].counted_ms != 0)
-			age = MAX(age, loop_now_ms(w->loop) - w->workers[i].counted_ms);
+	for (size_t i = 0; w != NULL && i < w->n; i++) {
+		uint64_t now = loop_now_ms(w->loop), at = w->workers[i].counted_ms;
+
+		if (at != 0 && at < now) /* by the worker's clock it may be later */
+			age = MAX(age, now - at);
+	}
 	return age;
 }
 

@@ -406,7 +406,7 @@ a_connection(void **state)
 	assert_int_equal(client.code | server.code, H2_NO_ERROR);
 }
 
-/* What comes while a frame waits for room leaves behind it, and one that has nothing to say holds no
+/* What comes while a frame waits for room leaves behind it; one with nothing to say holds no
  * frame. */
 static void
 a_connection_that_pauses(void **state)

@@ -1,4 +1,4 @@
-/* Streams that nodes open: the node's session is on a worker, and the hub takes them on its loop. */
+/* Streams that nodes open: a node's session is on a worker, the hub takes them on its loop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
