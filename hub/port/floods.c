@@ -12,6 +12,8 @@ struct floods {
 		uint64_t cut_ms;
 	} last[FLOODS_MOST]; /* a ring */
 	uint64_t cut;
+	char *slowed; /* node; NULL: none yet */
+	uint64_t slowed_ms, times;
 };
 
 struct floods *
@@ -29,6 +31,7 @@ floods_free(struct floods **out)
 		return;
 	for (size_t i = 0; i < FLOODS_MOST; i++)
 		free(f->last[i].node);
+	free(f->slowed);
 	free(f);
 }
 
@@ -40,6 +43,15 @@ floods_note(struct floods *f, const char *node, uint64_t now_ms)
 	free(f->last[at].node);
 	f->last[at].node = xstrdup(node);
 	f->last[at].cut_ms = now_ms;
+}
+
+void
+floods_slowed(struct floods *f, const char *node, uint64_t times, uint64_t now_ms)
+{
+	free(f->slowed);
+	f->slowed = xstrdup(node);
+	f->slowed_ms = now_ms;
+	f->times += times;
 }
 
 bool
@@ -67,6 +79,14 @@ floods_state(const struct floods *f, uint64_t now_ms, struct buf *out)
 
 		buf_adds(out, ",\"trouble\":");
 		json_add_text(out, text);
+	} else if (f->slowed != NULL && now_ms - f->slowed_ms < TOLD_MS) {
+		auto_free char *text = xasprintf("node %s asks for connections and gives them up, "
+						 "thousands a second: it is read later, the last "
+						 "time %llu s ago",
+			f->slowed, (unsigned long long)((now_ms - f->slowed_ms) / 1000));
+
+		buf_adds(out, ",\"trouble\":");
+		json_add_text(out, text);
 	}
 	buf_adds(out, "}");
 }
@@ -77,4 +97,8 @@ floods_metrics(const struct floods *f, struct metrics *m)
 	metric_counter(m, "edgeway_tunnel_flooded_total",
 		"Connections of nodes cut: too many frames a second that carry nothing.", NULL,
 		f->cut);
+	metric_counter(m, "edgeway_tunnel_slowed_total",
+		"Times that a node was read later, as it asked for connections and gave them up, "
+		"thousands a second.",
+		NULL, f->times);
 }

@@ -1,7 +1,8 @@
 /*
  * Blocks nodes whose connection was cut because of frames that carry nothing
  * (base/http/frame_budget.h): they get no tunnel for FLOODS_REST_MS, or they would continue in a
- * new one at the cost of a handshake. Remembers the last FLOODS_MOST nodes. On the hub's loop.
+ * new one at the cost of a handshake. Remembers the last FLOODS_MOST nodes, and which node was read
+ * later last, as it gives up what it has asked for too often. On the hub's loop.
  *
  *	floods_note(floods, "edge-1", now_ms);
  *	if (floods_rests(floods, "edge-1", now_ms))
@@ -20,9 +21,12 @@ struct floods *floods_new(void);
 void floods_free(struct floods **f);
 /* The node's connection was cut. */
 void floods_note(struct floods *f, const char *node, uint64_t now_ms);
+/* The node was read later, so many times (session_limits.resets_per_s). */
+void floods_slowed(struct floods *f, const char *node, uint64_t times, uint64_t now_ms);
 /* True if the node still has to wait. f NULL: false. */
 bool floods_rests(const struct floods *f, const char *node, uint64_t now_ms);
-/* {"cut","trouble"}: how many were cut, and a sentence about the last one while it is recent. */
+/* {"cut","trouble"}: how many were cut, and a sentence about the last one, or else about the last
+ * that was read later, while that is recent. */
 void floods_state(const struct floods *f, uint64_t now_ms, struct buf *out);
 void floods_metrics(const struct floods *f, struct metrics *m);
 

@@ -226,7 +226,7 @@ session_workers_age_ms(const struct session_workers *w)
 /* --- what crosses --------------------------------------------------------------------------- */
 
 static const struct session_limits crossing_limits = {
-	CROSSING_STREAMS, CROSSING_PING_MS, UINT_MAX, CROSSING_PROBE_MS};
+	CROSSING_STREAMS, CROSSING_PING_MS, UINT_MAX, CROSSING_PROBE_MS, 0};
 
 static int crossing_begin(struct session_worker *w);
 

@@ -15,6 +15,7 @@ enum {
 	HEARTBEAT_MS = 4000,
 	STREAMS_MOST = 4096, /* per tunnel */
 	SWEEP_MS = 1000,
+	RESETS_PER_S = 1000, /* calls that a node may give up */
 	VOUCHED_MS = 60 * 1000, /* meanwhile the newer tunnel may be lost and come back */
 };
 
@@ -514,9 +515,34 @@ tunnels_check(struct tunnels *t)
 }
 
 static void
+tunnels_tell_rests(const struct tunnels *t)
+{
+	struct tunnel *u;
+
+	TAILQ_FOREACH(u, &t->open, link) {
+		uint64_t rests = tunnel_session_stats(u->session)->rests;
+
+		if (rests == u->rests)
+			continue;
+		floods_slowed(
+			t->setup.floods, u->node, rests - u->rests, loop_now_ms(t->setup.loop));
+		u->rests = rests;
+		log_limited(LOG_LEVEL_WARN, TUNNELS_LOGGED, "hub",
+			"a node asks for connections and gives them up, more than %u a second, and "
+			"is read later: update its agent, or see what its pods dial node=%s "
+			"peer=%s",
+			t->limits.resets_per_s, u->node, u->address);
+	}
+}
+
+static void
 on_sweep(void *arg)
 {
+	const struct tunnels *t = arg;
+
 	tunnels_check(arg);
+	if (t->limits.resets_per_s != 0)
+		tunnels_tell_rests(t);
 	tunnels_forget_lost(arg, false);
 }
 
@@ -672,7 +698,8 @@ tunnels_new(const struct tunnels_setup *setup)
 	if (t->setup.most == 0)
 		t->setup.most = TUNNELS_MOST;
 	heartbeat = (unsigned)t->setup.heartbeat_ms;
-	t->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0};
+	t->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0,
+		setup->opened != NULL ? RESETS_PER_S : 0};
 	t->started = setup->tls != NULL;
 	t->started_ms = loop_now_ms(setup->loop);
 	t->budget.limit = setup->memory_limit != 0

@@ -34,6 +34,7 @@ struct tunnel {
 	uint64_t came; /* order of arrival at this hub */
 	uint64_t epoch; /* among all hubs */
 	uint64_t since_ms;
+	uint64_t rests; /* as told */
 	/* once expired: when a newer certificate was last known to be in use; 0: never */
 	uint64_t vouched_ms;
 	bool standby;

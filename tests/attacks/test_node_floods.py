@@ -88,12 +88,13 @@ def literal(name, value):
 
 
 def test_connections_to_a_hole(site):
-    """Through the hub, to an endpoint that never answers: as many as one node may have wait, the others are refused at once."""
+    """Through the hub, to an endpoint that never answers: as many as one node may have wait, the others are refused at once. A node that gives up too many
+    is read later."""
     wait_for("the service", lambda: len(site.hub.state()["hub"]["services"]) == 1)
     rested = [site.hub.process.log().count("way of a node to others open node=edge-3")]
     head = (b"\x02\x07CONNECT" + b"\x01" + bytes([len(HOLE)]) + HOLE.encode() + literal(b"edgeway-service", b"default/hole") +
             literal(b"edgeway-node", b"cloud-1"))
-    asked = site.hub.metrics()['edgeway_hub_outward_total{what="asked"}']
+    asked, slowed = (site.hub.metrics()[name] for name in ('edgeway_hub_outward_total{what="asked"}', "edgeway_tunnel_slowed_total"))
 
     def forward():
         """The node's way to others: here the node is HTTP/2's client."""
@@ -119,13 +120,15 @@ def test_connections_to_a_hole(site):
     reader = threading.Thread(target=drain, daemon=True)
     reader.start()
     with Callers(site) as others:
-        for n in range(40):
+        for n in range(60):
             ids = range(1 + 2 * 100 * n, 1 + 2 * 100 * (n + 1), 2)
             s.sendall(b"".join(frame(HEADERS, END_HEADERS, i, head) + frame(3, 0, i, struct.pack(">I", 8)) for i in ids))
-        s.sendall(b"".join(frame(HEADERS, END_HEADERS, i, head) for i in range(8001, 14001, 2)))
+        s.sendall(b"".join(frame(HEADERS, END_HEADERS, i, head) for i in range(12001, 18001, 2)))
         wait_for("all of them", lambda: site.hub.metrics()['edgeway_hub_outward_total{what="asked"}'] - asked >= 3000)
         assert site.hub.metrics()["edgeway_hub_outward_open"] <= 2048
         assert site.hub.metrics()["edgeway_hub_outward_limited_total"] > 0
+        wait_for("told", lambda: site.hub.metrics()["edgeway_tunnel_slowed_total"] > slowed)
+        assert "a node asks for connections and gives them up" in site.hub.process.log()
     assert set(others.answers) == {(200, "edge-1.server\n")}
     s.close()
     reader.join()

@@ -132,6 +132,7 @@ session_shut(struct session *s)
 	spare_release(&s->budget->spare);
 	if (s->kick != NULL)
 		timer_free(&s->kick);
+	timer_free(&s->rest);
 	if (s->life != NULL)
 		timer_free(&s->life);
 	if (s->wire != NULL)
@@ -214,7 +215,7 @@ session_turn(struct session *s, bool reading)
 	s->collecting = true;
 	s->turn_ends_us = mono_us() + SESSION_TURN_US / MAX(s->budget->late, 1u);
 	s->unread |= reading;
-	if (s->unread && !s->behind) {
+	if (s->unread && !s->behind && !session_rests(s)) {
 		rc = session_read_wire(s);
 		s->unread = rc > 0;
 	}
@@ -225,7 +226,7 @@ session_turn(struct session *s, bool reading)
 	if (!s->freed && !s->behind)
 		session_tell(s, rc < 0); /* writable events, and streams that have ended */
 	if (!s->freed) {
-		session_set_late(s, rc >= 0 && (s->unread || s->behind));
+		session_set_late(s, rc >= 0 && ((s->unread && !session_rests(s)) || s->behind));
 		if (s->late)
 			session_kick(s);
 		session_conclude(s, rc < 0 ? rc : sent);
@@ -311,7 +312,7 @@ session_greet(struct session *s, bool says_beat)
 int
 session_new(const struct session_setup *setup, struct session **out)
 {
-	static const struct session_limits usual = {MAX_STREAMS, PING_MS, DEAD_MS, PROBE_MS};
+	static const struct session_limits usual = {MAX_STREAMS, PING_MS, DEAD_MS, PROBE_MS, 0};
 	struct session *s = xcalloc(1, sizeof *s);
 
 	s->loop = setup->loop;
@@ -453,5 +454,6 @@ session_stats_add(struct session_stats *to, const struct session_stats *s)
 	to->pings += s->pings;
 	to->saved += s->saved;
 	to->useless += s->useless;
+	to->rests += s->rests;
 	to->streams += s->streams;
 }

@@ -130,6 +130,9 @@ struct session_limits {
 	/* time to hear something after a stream was opened, and then to get a ping answered; 0: 1
 	 * s */
 	unsigned probe_ms;
+	/* streams that the peer may give up: from four times as many on it is read later, so that
+	 * TCP slows it down; 0: any number */
+	unsigned resets_per_s;
 };
 
 struct session_setup {
@@ -165,6 +168,7 @@ struct session_stats {
 	uint64_t pings;
 	uint64_t saved; /* bytes that compression saved, both directions */
 	uint64_t useless; /* received frames that carried nothing */
+	uint64_t rests; /* times that the peer was read later: resets_per_s */
 	unsigned streams; /* now */
 	unsigned rtt_ms; /* of the last ping */
 };

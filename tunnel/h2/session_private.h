@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "base/core/buf.h"
+#include "base/core/rate.h"
 #include "base/core/sock_paths.h"
 #include "base/http/h2.h"
 #include "base/tls/deflate_stream.h"
@@ -108,6 +109,8 @@ struct session {
 	bool settled; /* it has been open, even if it has ended since */
 	struct timer *kick; /* timer for pending writes, at the next loop turn */
 	struct timer *life;
+	struct timer *rest; /* while active nothing is read; NULL: never needed */
+	struct rate_count given_up; /* streams, by the peer */
 	struct stream_ring streams, noted;
 	struct buf out; /* frames for the wire; no memory while empty */
 	size_t made; /* bytes of DATA built in this turn */
@@ -199,6 +202,8 @@ void session_tell(struct session *s, bool all);
 
 /* In session_wire.c. Reads as much as one turn allows: 0; 1: there may be more; -errno: the end. */
 int session_read_wire(struct session *s);
+/* Nothing is read for now: session_limits.resets_per_s. */
+bool session_rests(const struct session *s);
 /* Builds frames and writes them, as much as one turn allows; schedules another turn when there is
  * more: 0, or -errno: the end. */
 int session_write_wire(struct session *s);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+enum { RESETS_BURST_S = 4 };
+
 /* Where to read to. During bulk transfers it is a piece that a stream may keep. */
 static void *
 reading_place(struct session *s, uint8_t small[TRANSPORT_READ_BYTES])
@@ -13,6 +15,42 @@ reading_place(struct session *s, uint8_t small[TRANSPORT_READ_BYTES])
 	if (s->reading == NULL)
 		s->reading = piece_new(&s->budget->spare);
 	return piece_bytes(s->reading);
+}
+
+bool
+session_rests(const struct session *s)
+{
+	return s->rest != NULL && timer_active(s->rest);
+}
+
+static void
+session_on_rested(void *arg)
+{
+	struct session *s = arg;
+
+	s->wire->ops->hold(s->wire, false);
+	session_kick(s); /* the transport may hold bytes that no event announces */
+}
+
+/* Opening a stream and giving it up costs the peer less than this end. */
+static void
+session_rest(struct session *s, uint64_t resets)
+{
+	unsigned per_s = s->limits.resets_per_s;
+	double over;
+
+	if (per_s == 0 || resets == 0)
+		return;
+	over = rate_count_used(&s->given_up, per_s, loop_now_ms(s->loop)) + (double)resets -
+		RESETS_BURST_S * per_s;
+	s->given_up.used += (double)resets;
+	if (over <= 0 || s->wire->ops->hold == NULL)
+		return;
+	if (s->rest == NULL)
+		s->rest = timer_new(s->loop, session_on_rested, s);
+	s->stats.rests += !timer_active(s->rest);
+	s->wire->ops->hold(s->wire, true);
+	timer_start(s->rest, (uint64_t)(over / per_s * 1000) + 1, 0);
 }
 
 /* > 0: number of bytes read and processed; 0: none for now; -errno: the end. */
@@ -41,6 +79,7 @@ read_some(struct session *s)
 	rc = h2_input(s->h2, bytes, (size_t)n, s->heard_ms);
 	counts = h2_counts(s->h2);
 	s->stats.useless = counts->useless;
+	session_rest(s, counts->resets - s->stats.resets_received);
 	s->stats.resets_received = counts->resets;
 	if (rc < 0) {
 		snprintf(s->why, sizeof s->why, "HTTP/2: %s", h2_why(s->h2));
@@ -59,7 +98,7 @@ session_read_wire(struct session *s)
 	do {
 		n = read_some(s);
 		total += n > 0 ? (size_t)n : 0;
-	} while (n > 0 && total < SESSION_TURN && !session_turn_is_over(s));
+	} while (n > 0 && total < SESSION_TURN && !session_turn_is_over(s) && !session_rests(s));
 	piece_drop(&s->budget->spare, &s->reading);
 	return n < 0 ? (int)n : n > 0; /* the transport may hold bytes that no event announces */
 }

@@ -144,7 +144,7 @@ on_ended(void *arg, int rc, const char *why)
 	t->rc = rc;
 }
 
-static const struct session_limits limits = {100, 4000, 9000, 0};
+static const struct session_limits limits = {100, 4000, 9000, 0, 0};
 
 static void
 on_tls(void *arg, enum tls_event event)

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+unsigned bed_resets_per_s;
+
 /* --- owners of streams ---------------------------------------------------------------------- */
 
 static void
@@ -279,6 +281,7 @@ set_up(struct bed *b, bool tls, unsigned near, unsigned far, bool squeeze)
 	setup.events = &near_events;
 	assert_int_equal(session_new(&setup, &b->near), 0);
 	b->limits.max_streams = far; /* copied by session_new */
+	b->limits.resets_per_s = bed_resets_per_s;
 	setup.role = SESSION_SERVER;
 	setup.wire = wires[1];
 	setup.budget = &b->far_budget;

@@ -42,6 +42,8 @@ struct bed {
 	bool (*take)(struct bed *b, struct stream *st);
 };
 
+extern unsigned bed_resets_per_s; /* a limit of the next server; 0: none */
+
 /* Plain sockets; tls: with the roles turned (the server of HTTP/2 has dialled). */
 void bed_init(struct bed *b, bool tls);
 /* How many streams each end takes. */

@@ -1,4 +1,5 @@
-/* A hundred thousand dials that nobody waits for: nothing of them is left. */
+/* A hundred thousand dials that nobody waits for: nothing of them is left. And a server that limits
+ * them. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,7 +111,35 @@ test_a_hundred_thousand_cancelled(void **state)
 	assert_in_range(allocated_when_quiet(c), 0, before + 64 * 1024);
 	assert_int_equal(c->b.near_rc, 1);
 	assert_int_equal(c->b.far_rc, 1);
+	assert_int_equal(session_stats(c->b.far)->rests, 0);
 	bed_fini(&c->b);
+	free(c);
+}
+
+/* It is read later, and is not cut: four seconds' worth is free. */
+static void
+test_a_peer_that_gives_up_too_many(void **state)
+{
+	struct crowd *c = xcalloc(1, sizeof *c);
+
+	(void)state;
+	bed_resets_per_s = 4 * WAVE;
+	for (int tls = 0; tls < 2; tls++) {
+		memset(c, 0, sizeof *c);
+		bed_init(&c->b, tls);
+		c->b.take = take_far;
+		for (int i = 0; i < 16; i++) {
+			assert_int_equal(session_stats(c->b.far)->rests, 0);
+			wave(c, WAVE);
+		}
+		while (session_stats(c->b.far)->rests == 0)
+			wave(c, WAVE);
+		wave(c, 1);
+		assert_int_equal(c->b.near_rc, 1);
+		assert_int_equal(c->b.far_rc, 1);
+		bed_fini(&c->b);
+	}
+	bed_resets_per_s = 0;
 	free(c);
 }
 
@@ -119,6 +148,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_hundred_thousand_cancelled),
+		cmocka_unit_test(test_a_peer_that_gives_up_too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
