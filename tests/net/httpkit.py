@@ -1,4 +1,5 @@
 """Sockets inside machines for HTTP scenarios: the test plays the client and the endpoint, byte by byte."""
+import contextlib
 import ctypes
 import select
 import socket
@@ -131,6 +132,16 @@ class Wire:
             self.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.s.close()
 
+    def closed_by_both(self):
+        """FIN, and the other end has answered with its own: it sends no further request by this connection."""
+        if self.s.fileno() >= 0:
+            with contextlib.suppress(OSError):  # reset
+                self.s.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                while self.s.recv(65536):
+                    pass
+        self.s.close()
+
 
 class Endpoint:
     """A listening socket in a pod."""
@@ -146,7 +157,8 @@ class Endpoint:
         self.listener.listen(2048)
 
     def down(self):
-        self.clear()
+        for wire in self.wires:
+            wire.close()
         self.listener.close()
 
     def called(self, seconds=0.0):
@@ -161,12 +173,12 @@ class Endpoint:
                 return wire
 
     def clear(self):
-        """Between tests: nobody's connections, also not in the agent's pool."""
+        """Between tests: nobody's connections, also not in the agent's pool, where a request that may not be sent twice would be lost."""
         for wire in self.wires:
-            wire.close()
+            wire.closed_by_both()
         self.wires = []
         while self.called():
-            self.listener.accept()[0].close()
+            Wire(self.listener.accept()[0]).closed_by_both()
 
 
 def whoever(*endpoints, seconds=PATIENCE):

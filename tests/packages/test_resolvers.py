@@ -94,6 +94,12 @@ class Host(Node):
     def ours(self):
         return "# edgeway:" in self.file()[1]
 
+    def kill_agent(self):
+        """Until systemd has seen its end: to it a unit is active before, and nothing is to be started."""
+        self.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", AGENT)
+        wait_for("its end", lambda: self.show(AGENT, "ActiveState") == ["failed"])
+        self.run("systemctl", "reset-failed", AGENT)
+
     def unmask(self, *units):
         self.run("systemctl", "unmask", *units)
 
@@ -325,11 +331,10 @@ def fought_over(node, uplink, rival, host="file"):
         rival.renew()
         wait_for("its lease", rival.has_lease, 40)
         node.resolves("by the new lease")
-        node.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", AGENT)
+        node.kill_agent()
         uplink.lease(1)
         rival.renew()
         wait_for("its lease", rival.has_lease, 40)
-        node.run("systemctl", "reset-failed", AGENT, check=False)
         node.run("systemctl", "start", AGENT)
         node.resolves("after kill -9")
         is_as_before(node, rival, former, host)
@@ -400,10 +405,8 @@ def test_route_of_resolved_in_other_hands(node, uplink):
         for undo in (["edgeway-agent", "--config", "/etc/edgeway/agent.yaml", "--restore"], ["systemctl", "start", AGENT]):
             node.run("systemctl", "start", AGENT)
             node.resolves("before kill -9")
-            node.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", AGENT)
-            wait_for("its end", lambda: node.show(AGENT, "ActiveState") == ["failed"])
+            node.kill_agent()
             assert route() != []
-            node.run("systemctl", "reset-failed", AGENT)
             agent(node, "file" if undo[0] == "systemctl" else "resolved")
             node.run(*undo)
             wait_for("no route", lambda: route() == [])

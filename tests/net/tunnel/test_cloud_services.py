@@ -25,13 +25,14 @@ def site(lab):
 
 @pytest.fixture(autouse=True)
 def no_rules(site):
-    """Each test begins without rules, with a fence that drops, and with what has failed before forgotten."""
+    """Each test begins without rules, also at the agents, with a fence that drops, and with what has failed before forgotten."""
     yield
     for n in site.nodes:
         site.fence(n, "drop")
     site.reload()
     for a in site.agents:
         wait_for("not caught", lambda a=a: not site.caught(a))
+        wait_for("not told any more", lambda a=a: "tunnel" not in site.endpoints(a, "shop/db"))
 
 
 def open_api(site):
