@@ -82,6 +82,13 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	}
 	preauth_metrics(hub->preauth, m);
 	tunnels_metrics(hub->tunnels, m);
+	metric_gauge(m, "edgeway_tunnel_figures_age_seconds",
+		"How old the figures of the tunnels are that other threads count: a second, unless "
+		"such a thread hangs.",
+		NULL,
+		(double)MAX(session_workers_age_ms(hub->sessions),
+			session_workers_age_ms(hub->outward_sessions)) /
+			1000);
 	tls_workers_metrics(hub->workers, m);
 	floods_metrics(hub->floods, m);
 	neighbours_metrics(inquiries_neighbours(hub->neighbour_queries), m);

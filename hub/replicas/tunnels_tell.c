@@ -156,10 +156,6 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 		(double)tunnels_count(t));
 	metric_gauge(m, "edgeway_tunnel_standby",
 		"Standby tunnels that take streams (hub.tunnels of agents).", NULL, standby);
-	metric_gauge(m, "edgeway_tunnel_figures_age_seconds",
-		"How old the figures of the tunnels are that other threads count: a second, unless "
-		"such a thread hangs.",
-		NULL, (double)session_workers_age_ms(t->setup.sessions) / 1000);
 	figures_metrics(FIGURES(tunnels_of_session), &sum, m);
 	figures_metrics(FIGURES(tunnels_figures), t, m);
 	figures_metrics(FIGURES(tunnels_memory), &memory, m);

@@ -9,7 +9,7 @@ import signal
 
 from httpkit import socket_of
 from lab import HUB_PORT, PATIENCE_S, Agent, Dialogue, Hub, Machine, Node, pod, service, wait_for
-from tunnelkit import tunnels
+from tunnelkit import counted, tunnels
 
 RULES = {  # how it maps outgoing connections, and what it does with those that nobody inside has begun
     "keeps": ("masquerade", "drop"),
@@ -175,7 +175,7 @@ class NatTown:
 
     def carried(self):
         """Payload of nodes that hubs carry."""
-        return sum(h.metrics()["edgeway_hub_outward_bytes_total"] for h in self.hubs)
+        return sum(counted(h)["edgeway_hub_outward_bytes_total"] for h in self.hubs)
 
     def direct(self, i):
         return self.agents[i - 1].metrics()["edgeway_tunnel_outward_direct_total"]

@@ -270,12 +270,13 @@ def test_12_answers_without_a_body(bed):
     for request, answer, want in (
             (b"HEAD", b"200 OK\r\nContent-Length: 5", b"200 OK\r\nContent-Length: 5"),
             (b"HEAD", b"200 OK\r\nTransfer-Encoding: chunked", b"200 OK\r\nTransfer-Encoding: chunked"),
-            (b"GET", b"204 No Content\r\nContent-Length: 5", b"204 No Content"),
-            (b"GET", b"304 Not Modified\r\nContent-Length: 5\r\nETag: x", b"304 Not Modified\r\nETag: x\r\nContent-Length: 5")):
+            (b"GET", b"304 Not Modified\r\nContent-Length: 5\r\nETag: x", b"304 Not Modified\r\nETag: x\r\nContent-Length: 5"),
+            (b"GET", b"204 No Content\r\nContent-Length: 5", b"204 No Content")):
         client.put(request, GET[3:])
         end.until()
         end.put(b"HTTP/1.1 ", answer, b"\r\n\r\n")
         client.expect(b"HTTP/1.1 " + want + b"\r\n\r\n")
+    end.eof()  # 204 has no body: five bytes behind it would be the next answer
 
 
 UPGRADE = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"

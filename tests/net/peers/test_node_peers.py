@@ -67,7 +67,7 @@ class Site(tunnelkit.Site):
 
     def carried(self):
         """Bytes that the hub carried for nodes."""
-        return sum(v for k, v in self.hub.metrics().items() if k.startswith("edgeway_tunnel_bytes_total"))
+        return sum(v for k, v in tunnelkit.counted(self.hub).items() if k.startswith("edgeway_tunnel_bytes_total"))
 
 
 @pytest.fixture(scope="module")
