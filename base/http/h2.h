@@ -115,6 +115,7 @@ struct h2_limits {
 	unsigned reset;
 	size_t frames; /* that wait for the other end to read them */
 	bool protocols; /* server: CONNECT may name a protocol */
+	bool trusted; /* frames that carry nothing are not counted */
 	uint8_t extension; /* a type of frames without payload (section 5.5), 0: none */
 };
 
@@ -144,8 +145,6 @@ void h2_ping(struct h2 *s, const uint8_t payload[H2_PING_BYTES]);
 void h2_rest(struct h2 *s);
 /* Bytes of memory that it takes: frames for h2_output, header sections, HPACK's tables. */
 size_t h2_held(const struct h2 *s);
-/* Frames for h2_output, but DATA. */
-size_t h2_queue(const struct h2 *s);
 /* Returns true if there is something for h2_output. */
 bool h2_wants_output(const struct h2 *s);
 /* Nothing is to be read or sent any more: the connection is to be closed. */

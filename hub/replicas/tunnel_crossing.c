@@ -128,8 +128,10 @@ crossing_take(struct crossing *c, crossing_taken_fn *taken, void *arg)
 static void
 crossing_on_near_reset(void *arg, unsigned code)
 {
-	(void)code;
-	crossing_end(arg, STREAM_CANCELLED);
+	struct crossing *c = arg;
+
+	stream_close(&c->far, code == STREAM_LOST ? STREAM_LOST : STREAM_CANCELLED);
+	crossing_end(c, STREAM_CANCELLED);
 }
 
 static void
@@ -151,14 +153,15 @@ crossing_on_answered(void *arg, unsigned status, const char *reason)
 }
 
 /* The tunnel is lost. Of the caller's first bytes nothing has gone out if they are still here; the
- * owner, which has sent them, cannot know that. */
+ * owner, which has sent them, cannot know that. A node sends none before the answer. */
 static unsigned
 crossing_lost(const struct crossing *c)
 {
 	const void *data;
 
-	return !c->answered && !c->fed && stream_peek(c->near, &data) > 0 ? STREAM_REFUSED
-									  : STREAM_LOST;
+	return !c->answered && !c->fed && (c->id == 0 || stream_peek(c->near, &data) > 0)
+		? STREAM_REFUSED
+		: STREAM_LOST;
 }
 
 /* Of a node's codes only those go on that tell the owner something, as from a relay: others may
@@ -210,7 +213,9 @@ crossing_refuse(struct crossing *c, int rc)
 		crossing_end(c, STREAM_REFUSED); /* the tunnel ends, or has just begun */
 		return;
 	}
-	stream_answer(c->near, rc == -EINVAL ? 400 : 503, tunnels_why_not(rc));
+	stream_answer(c->near, rc == -EINVAL ? 400 : 503,
+		rc == -EAGAIN && c->id == 0 ? "the hub carries too many connections"
+					    : tunnels_why_not(rc));
 	crossing_end(c, STREAM_DONE);
 }
 

@@ -302,7 +302,7 @@ crossing_end_new(struct session_worker *w, bool owner, int fd, struct session **
 		.budget = owner ? &w->of->budget : &w->crossing_budget,
 		.limits = &crossing_limits,
 		.udp = server,
-		.takes_all = server, /* else slow readers would close the way for all nodes */
+		.within = true, /* else some nodes would close the way for all */
 		.events = owner ? &near : &far,
 		.arg = w,
 	};

@@ -18,7 +18,7 @@ FUZZ_TOTAL_S = int(os.environ.get("FUZZ_SECONDS") or 40)
 CROSS = os.environ.get("CROSS", "armhf arm64")
 # What crosses loops.
 IN_TARBALL = "tests/lint/lint.py tests/fuzz/replay.sh tests/unit/model/kube_test tests/unit/hub/kube/reflector_test"
-TSAN_TESTS = ("base/core/liveness base/core/loop base/core/log_queue base/tls/tls_handshake hub/ingress/bridge_worker hub/replicas/tunnel_session hub/replicas/tunnel_session_limits lb/proxy/lb lb/proxy/lb_relay lb/proxy/lb_dial lb/proxy/lb_turn lb/balance/balance dns/front/dns_server dns/dns_threads meta/state/store meta/client/hub_client").split()
+TSAN_TESTS = ("base/core/liveness base/core/loop base/core/log_queue base/tls/tls_handshake hub/ingress/bridge_worker hub/replicas/tunnel_session hub/replicas/tunnel_session_limits hub/replicas/tunnel_session_forward lb/proxy/lb lb/proxy/lb_relay lb/proxy/lb_dial lb/proxy/lb_turn lb/balance/balance dns/front/dns_server dns/dns_threads meta/state/store meta/client/hub_client").split()
 # All that run code of others quickly link with it: the programs of distcheck and of the packages have the usual linker.
 MOLD = "LDFLAGS=-fuse-ld=mold"
 BUILDS = {

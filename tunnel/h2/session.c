@@ -243,6 +243,12 @@ on_wire(void *arg)
 {
 	struct session *s = arg;
 
+	if (session_rests(s) && !s->out_waits) { /* no event was asked for: the connection broke */
+		s->busy++;
+		session_end(s, -ECONNRESET);
+		session_leave(s);
+		return;
+	}
 	/* A session that is behind has one turn per loop turn, and no additional one for input that
 	 * waits in the socket. */
 	if (s->state != SESSION_ENDED && !(timer_active(s->kick) && (s->unread || s->behind)))
@@ -292,6 +298,7 @@ session_greet(struct session *s, bool says_beat)
 		/* a peer that takes nothing for DEAD_MS is lost before it comes near this */
 		.frames = (size_t)s->limits.max_streams * QUEUE_PER_STREAM + SESSION_QUEUE,
 		.protocols = s->udp,
+		.trusted = s->within,
 		.extension = SESSION_FADING,
 	};
 	const struct h2_setup setup = {.role = s->server ? H2_SERVER : H2_CLIENT,
@@ -322,7 +329,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->squeeze = setup->squeeze;
 	s->udp = setup->udp;
 	s->patient = setup->patient;
-	s->takes_all = setup->takes_all;
+	s->within = setup->within;
 	s->limits = setup->limits != NULL ? *setup->limits : usual;
 	if (s->limits.probe_ms == 0)
 		s->limits.probe_ms = PROBE_MS;

@@ -153,9 +153,10 @@ struct session_setup {
 	bool follows; /* another session with says_beat probes first */
 	/* the peer may have a thousand handshakes to do before it greets: not silent before */
 	bool patient;
-	/* server: takes new streams while memory is short, too, as what limits their number is
-	 * elsewhere */
-	bool takes_all;
+	/* Both ends are in this program, and others' streams cross: new ones are taken while memory
+	 * is short, too, and no frames count, as what limits them is elsewhere; STREAM_LOST is
+	 * told as such. */
+	bool within;
 	const struct session_events *events;
 	void *arg;
 };

@@ -72,7 +72,7 @@ tell_opened(struct session *s, struct stream *st)
 	if (status == 0)
 		st->target = xstrdup(request.authority);
 	if (s->state >= SESSION_DRAINING ||
-		(!s->takes_all && s->budget->held + s->budget->queued > s->budget->limit)) {
+		(!s->within && s->budget->held + s->budget->queued > s->budget->limit)) {
 		stream_close(&st, STREAM_REFUSED);
 	} else if (status != 0 ||
 		(status = s->events->opened(s->arg, st, &request, &reason)) != 0) {

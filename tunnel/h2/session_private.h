@@ -32,9 +32,8 @@ enum {
 	/* time for reading and reporting events; all late sessions of a budget share one
 	 * such turn */
 	SESSION_TURN_US = 300,
-	SESSION_QUEUE = 4096, /* frames but DATA that wait for the transport, beside one of each
-				 stream; with more of them, as of streams that were given up, none
-				 is opened */
+	SESSION_QUEUE = 4096, /* streams that were given up and whose frames wait for the
+				 transport; with as many none is opened */
 	SESSION_BULK = 4 * 1024, /* payload from this size on is not copied */
 };
 
@@ -80,6 +79,7 @@ struct stream {
 	bool udp;
 	bool offered; /* compress, if both ends want it */
 	bool refused; /* answered with a status other than 200 */
+	bool given_up; /* reset by its owner; the frame waits for the transport */
 	bool ended; /* stream_end */
 	bool deferred; /* the codec waits for bytes */
 	bool waits_turn; /* waits for its turn to send */
@@ -111,6 +111,7 @@ struct session {
 	struct timer *life;
 	struct timer *rest; /* while active nothing is read; NULL: never needed */
 	struct rate_count given_up; /* streams, by the peer */
+	unsigned leaving; /* streams that are given_up */
 	struct stream_ring streams, noted;
 	struct buf out; /* frames for the wire; no memory while empty */
 	size_t made; /* bytes of DATA built in this turn */
@@ -140,7 +141,7 @@ struct session {
 	enum life_part { LIFE_PINGS, LIFE_KEEPS, LIFE_FOLLOWS, LIFE_WATCHES } part;
 	/* when the socket was last seen to take bytes queued in front of the ping */
 	uint64_t drained_ms;
-	bool patient, takes_all; /* session_setup */
+	bool patient, within; /* session_setup */
 	bool silent, silent_told;
 	uint64_t dry_ms; /* since when there is nothing to read; 0: there may be something */
 	uint64_t idle_ms; /* total time since that ping without anything to read */

@@ -99,6 +99,7 @@ session_stream_detach(struct stream *st)
 	stream_unbudget(st);
 	frames_forget(st);
 	s->stats.streams--;
+	s->leaving -= st->given_up;
 	TAILQ_REMOVE(&s->streams, st, link);
 	if (st->notes != 0)
 		TAILQ_REMOVE(&s->noted, st, noted);
@@ -202,7 +203,7 @@ check_open(struct session *s, const struct stream_request *r, char path[UDP_PATH
 	most = h2_streams_max(s->h2);
 	if (s->stats.streams >= most)
 		return most > 0 ? -EAGAIN : -ESHUTDOWN;
-	if (h2_queue(s->h2) >= s->stats.streams + SESSION_QUEUE)
+	if (s->leaving >= SESSION_QUEUE)
 		return -EAGAIN;
 	if (r->udp && s->state == SESSION_HANDSHAKE)
 		return -EINPROGRESS;
@@ -489,10 +490,11 @@ stream_close(struct stream **stream, unsigned code)
 	}
 	if (st->refused || (code == STREAM_DONE && st->ended && st->far_ended))
 		return; /* on_closed frees it, once the queued output has gone out */
-	/* STREAM_LOST is for the hub's own loop alone, which is a client of its workers */
-	if (code == STREAM_DONE || (code == STREAM_LOST && !st->session->server))
+	if (code == STREAM_DONE || (code == STREAM_LOST && !st->session->within))
 		code = STREAM_CANCELLED;
 	st->session->stats.resets_sent++;
+	st->session->leaving++;
+	st->given_up = true;
 	h2_reset(st->session->h2, st->id, code);
 	session_kick(st->session);
 }

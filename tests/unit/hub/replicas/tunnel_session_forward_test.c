@@ -1,4 +1,5 @@
-/* Streams that nodes open: a node's session is on a worker, the hub takes them on its loop. */
+/* Streams that nodes open: a node's session is on a worker, the hub takes them on its loop. TSan
+ * runs this, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -84,7 +85,7 @@ test_lost(void **state)
 		assert_int_equal(bed_ask(&t, &c, target, false), 0);
 		until(t.node.stream != NULL && c.answered == (unsigned)answered);
 		session_free(&t.node.session);
-		until(t.node.reset == STREAM_CANCELLED);
+		until(t.node.reset == STREAM_LOST);
 		until(t.ended == 1);
 		bed_end(&t);
 
@@ -93,10 +94,133 @@ test_lost(void **state)
 		until(t.node.stream != NULL && c.answered == (unsigned)answered);
 		tunnel_session_free(&t.session, &past);
 		until(c.reset == STREAM_LOST);
-		until(t.node.reset == STREAM_CANCELLED);
+		until(t.node.reset == STREAM_LOST);
 		bed_end(&t);
 	}
 	assert_int_equal(past.accepted, 2);
+}
+
+/* Freed before the worker has begun, or while a stream crosses: nothing is left of it. */
+static void
+test_freed_early(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	for (int i = 0; i < 40; i++) {
+		bed_start(&t);
+		assert_int_equal(bed_ask(&t, &c, i % 2 ? "echo:1" : "later:1", false), 0);
+		for (int turns = 0; turns < i / 2; turns++)
+			loop_turn(loop);
+		bed_end(&t);
+		until(c.reset != 0);
+	}
+	assert_int_equal(t.ended, 0);
+}
+
+static void
+on_break(void *arg)
+{
+	session_free(&((struct session_worker *)arg)->far);
+}
+
+/* What crosses is lost: no node hears a code that only this hub knows, one that waits for its
+ * answer asks again, and the next stream finds another way. */
+static void
+test_the_way_is_lost(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	bed_start(&t);
+	for (int answered = 0; answered < 2; answered++) {
+		assert_int_equal(bed_ask(&t, &c, answered ? "echo:1" : "later:1", false), 0);
+		until(t.node.stream != NULL && c.answered == (unsigned)answered);
+		session_worker_ask(t.session->worker, on_break, t.session->worker);
+		until(c.reset != 0);
+		assert_int_equal(c.reset, answered ? STREAM_CANCELLED : STREAM_REFUSED);
+		until(t.node.stream == NULL);
+		do {
+			assert_int_equal(bed_ask(&t, &c, "echo:1", false), 0);
+			until(c.answered == 1 || c.reset == STREAM_REFUSED);
+		} while (c.answered == 0);
+		stream_close(&c.stream, STREAM_CANCELLED);
+		until(t.node.stream == NULL);
+	}
+	bed_end(&t);
+}
+
+static void
+on_crowd(void *arg)
+{
+	((struct session *)arg)->leaving += SESSION_QUEUE;
+}
+
+static void
+on_crowd_left(void *arg)
+{
+	((struct session *)arg)->leaving -= SESSION_QUEUE;
+}
+
+/* The owner's loop is behind by many calls that were given up: told as what it is. */
+static void
+test_a_hub_that_is_behind(void **state)
+{
+	struct session_worker *w;
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &c, false);
+	stream_close(&c.stream, STREAM_CANCELLED);
+	w = t.session->worker;
+	session_worker_ask(w, on_crowd, w->far);
+	assert_int_equal(bed_ask(&t, &c, "echo:1", false), 0);
+	until(c.answered == 1);
+	assert_int_equal(c.status, 503);
+	assert_string_equal(c.reason, "the hub carries too many connections");
+	stream_close(&c.stream, STREAM_CANCELLED);
+	session_worker_ask(w, on_crowd_left, w->far);
+	bed_reach(&t, &c, false);
+	stream_close(&c.stream, STREAM_CANCELLED);
+	bed_end(&t);
+}
+
+/* Two nodes say much with each stream, each as much as it may: that is held against no one else. */
+static void
+test_what_nodes_say_adds_up(void **state)
+{
+	enum { EACH = 30, NAME = 7000 };
+	static char name[NAME + 1];
+	const struct stream_field field = {name, "1"};
+	const struct stream_request request = {
+		.authority = "echo:1", .fields = &field, .n_fields = 1};
+	static const struct stream_events events = {
+		.answered = bed_on_answered, .reset = bed_on_reset};
+	struct tunnel t[2];
+
+	(void)state;
+	memset(name, 'x', NAME);
+	bed_start(&t[0]);
+	bed_start(&t[1]);
+	assert_ptr_equal(t[0].session->worker, t[1].session->worker);
+	for (int i = 0; i < 2 * EACH; i++) {
+		struct tunnel *u = &t[i % 2];
+		struct caller c = {0};
+
+		assert_int_equal(
+			session_open(u->node.session, &request, &events, &c, &c.stream), 0);
+		until(c.answered == 1 || c.reset != 0);
+		assert_int_equal(c.reset, 0);
+		assert_int_equal(c.status, 200);
+		stream_close(&c.stream, STREAM_CANCELLED);
+		until(u->node.stream == NULL);
+	}
+	bed_end(&t[0]);
+	bed_end(&t[1]);
 }
 
 static void
@@ -139,6 +263,10 @@ main(void)
 		ON_WORKERS(test_streams),
 		ON_WORKERS(test_resets),
 		ON_WORKERS(test_lost),
+		ON_WORKERS(test_freed_early),
+		ON_WORKERS(test_the_way_is_lost),
+		ON_WORKERS(test_a_hub_that_is_behind),
+		ON_WORKERS(test_what_nodes_say_adds_up),
 		ON_WORKERS(test_streams_are_used_up),
 	};
 

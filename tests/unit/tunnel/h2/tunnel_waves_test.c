@@ -1,13 +1,16 @@
 /* A hundred thousand dials that nobody waits for: nothing of them is left. And a server that limits
- * them. */
+ * them, and a client whose transport takes none. */
+#include <errno.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
 #include "tests/unit/tunnel/h2/tunnel_bed.h"
+#include "tunnel/h2/session_private.h"
 
 static void
 on_answered(void *arg, unsigned status, const char *reason)
@@ -143,12 +146,81 @@ test_a_peer_that_gives_up_too_many(void **state)
 	free(c);
 }
 
+static unsigned events;
+static transport_fn *told;
+
+static void
+on_event(void *arg)
+{
+	events++;
+	told(arg);
+}
+
+/* Whoever breaks the connection off meanwhile is gone at the first event, as that would come again
+ * and again. */
+static void
+test_a_peer_that_is_gone_meanwhile(void **state)
+{
+	const struct linger none = {.l_onoff = 1};
+	struct crowd *c = xcalloc(1, sizeof *c);
+	struct transport *wire;
+
+	(void)state;
+	bed_resets_per_s = 1;
+	bed_init(&c->b, true);
+	c->b.take = take_far;
+	for (int i = 0; i < WAVE; i++)
+		bed_open(&c->b, &c->near[i], "a:1");
+	bed_until(&c->b, c->n_far == WAVE);
+	for (int i = 0; i < WAVE; i++)
+		stream_close(&c->near[i].st, STREAM_CANCELLED);
+	bed_until(&c->b, session_stats(c->b.far)->rests > 0); /* for minutes */
+	told = c->b.far->wire->on;
+	c->b.far->wire->on = on_event;
+	wire = c->b.near->wire;
+	assert_int_equal(
+		setsockopt(wire->ops->fd(wire), SOL_SOCKET, SO_LINGER, &none, sizeof none), 0);
+	session_free(&c->b.near);
+	bed_until(&c->b, c->b.far_rc != 1);
+	assert_int_equal(c->b.far_rc, -ECONNRESET);
+	assert_int_equal(events, 1);
+	bed_fini(&c->b);
+	bed_resets_per_s = 0;
+	free(c);
+}
+
+/* While the transport takes nothing, those that were given up keep the next one out. */
+static void
+test_given_up_before_they_leave(void **state)
+{
+	static const struct stream_request request = {.authority = "a:1"};
+	struct stream *st;
+	struct bed b;
+	int n = 0;
+
+	(void)state;
+	bed_init_limits(&b, false, 1 << 20, 1 << 20);
+	while (session_open(b.near, &request, &stream_events, NULL, &st) == 0 && n < 10 * WAVE) {
+		stream_close(&st, STREAM_CANCELLED);
+		n++;
+	}
+	assert_in_range(n, WAVE, 9 * WAVE);
+	bed_until(&b, session_stats(b.near)->streams == 0);
+	assert_int_equal(session_open(b.near, &request, &stream_events, NULL, &st), 0);
+	stream_close(&st, STREAM_CANCELLED);
+	bed_until(&b, session_stats(b.near)->streams == 0);
+	assert_int_equal(b.near_rc, 1);
+	bed_fini(&b);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_hundred_thousand_cancelled),
 		cmocka_unit_test(test_a_peer_that_gives_up_too_many),
+		cmocka_unit_test(test_a_peer_that_is_gone_meanwhile),
+		cmocka_unit_test(test_given_up_before_they_leave),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
