@@ -188,7 +188,7 @@ def test_hub_asks_to_come_later(site):
         site.wait_whole()
         return all(n > 0 for n in told(site.agents[1]))
 
-    wait_for("edge-2 is told", storm)
+    wait_for("edge-2 is told", storm, 300)
     assert told(site.agents[0]) == (0, 0)
     assert metric("handshakes_turned_away_total") >= 2
     assert site.hub.process.logged("more connections come than handshakes can be finished")
