@@ -34,6 +34,8 @@ def hang(request, context):
 
 
 def hang_after_one(request, context):
+    """The client may have gone before it is asked for the second."""
+    context.add_callback(lambda: print(f"cancelled {request.decode()}", flush=True))
     yield b"one"
     yield hang(request, context)
 
