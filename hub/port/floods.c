@@ -64,27 +64,31 @@ floods_rests(const struct floods *f, const char *node, uint64_t now_ms)
 	return false;
 }
 
-void
-floods_state(const struct floods *f, uint64_t now_ms, struct buf *out)
+/* NULL: there is none. */
+static char *
+floods_trouble(const struct floods *f, uint64_t now_ms)
 {
 	size_t at = (f->cut + FLOODS_MOST - 1) % FLOODS_MOST;
 
-	buf_printf(out, "{\"cut\":%llu", (unsigned long long)f->cut);
-	if (f->cut > 0 && now_ms - f->last[at].cut_ms < TOLD_MS) {
-		auto_free char *text = xasprintf("node %s floods this hub with frames that carry "
-						 "nothing: its tunnel was cut "
-						 "%llu s ago",
+	if (f->cut > 0 && now_ms - f->last[at].cut_ms < TOLD_MS)
+		return xasprintf("node %s floods this hub with frames that carry nothing: its "
+				 "tunnel was cut %llu s ago",
 			f->last[at].node,
 			(unsigned long long)((now_ms - f->last[at].cut_ms) / 1000));
-
-		buf_adds(out, ",\"trouble\":");
-		json_add_text(out, text);
-	} else if (f->slowed != NULL && now_ms - f->slowed_ms < TOLD_MS) {
-		auto_free char *text = xasprintf("node %s asks for connections and gives them up, "
-						 "thousands a second: it is read later, the last "
-						 "time %llu s ago",
+	if (f->slowed != NULL && now_ms - f->slowed_ms < TOLD_MS)
+		return xasprintf("node %s asks for connections and gives them up, thousands a "
+				 "second: it is read later, the last time %llu s ago",
 			f->slowed, (unsigned long long)((now_ms - f->slowed_ms) / 1000));
+	return NULL;
+}
 
+void
+floods_state(const struct floods *f, uint64_t now_ms, struct buf *out)
+{
+	auto_free char *text = floods_trouble(f, now_ms);
+
+	buf_printf(out, "{\"cut\":%llu", (unsigned long long)f->cut);
+	if (text != NULL) {
 		buf_adds(out, ",\"trouble\":");
 		json_add_text(out, text);
 	}

@@ -615,7 +615,8 @@ peers_new(const struct peers_config *config)
 
 	p->config = *config;
 	p->budget.limit = PEERS_MEMORY;
-	p->limits = (struct session_limits){STREAMS_MOST, PEERS_PING_MS, PEERS_DEAD_MS, 0, 0};
+	p->limits = (struct session_limits){
+		.max_streams = STREAMS_MOST, .ping_ms = PEERS_PING_MS, .dead_ms = PEERS_DEAD_MS};
 	p->roster = tunnel_directory_new();
 	TAILQ_INIT(&p->all);
 	TAILQ_INIT(&p->handshakes);

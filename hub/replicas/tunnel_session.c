@@ -225,8 +225,10 @@ session_workers_age_ms(const struct session_workers *w)
 
 /* --- what crosses --------------------------------------------------------------------------- */
 
-static const struct session_limits crossing_limits = {
-	CROSSING_STREAMS, CROSSING_PING_MS, UINT_MAX, CROSSING_PROBE_MS, 0};
+static const struct session_limits crossing_limits = {.max_streams = CROSSING_STREAMS,
+	.ping_ms = CROSSING_PING_MS,
+	.dead_ms = UINT_MAX,
+	.probe_ms = CROSSING_PROBE_MS};
 
 static int crossing_begin(struct session_worker *w);
 

@@ -698,8 +698,10 @@ tunnels_new(const struct tunnels_setup *setup)
 	if (t->setup.most == 0)
 		t->setup.most = TUNNELS_MOST;
 	heartbeat = (unsigned)t->setup.heartbeat_ms;
-	t->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0,
-		setup->opened != NULL ? RESETS_PER_S : 0};
+	t->limits = (struct session_limits){.max_streams = STREAMS_MOST,
+		.ping_ms = heartbeat,
+		.dead_ms = 2 * heartbeat + 1000,
+		.resets_per_s = setup->opened != NULL ? RESETS_PER_S : 0};
 	t->started = setup->tls != NULL;
 	t->started_ms = loop_now_ms(setup->loop);
 	t->budget.limit = setup->memory_limit != 0

@@ -319,7 +319,8 @@ session_greet(struct session *s, bool says_beat)
 int
 session_new(const struct session_setup *setup, struct session **out)
 {
-	static const struct session_limits usual = {MAX_STREAMS, PING_MS, DEAD_MS, PROBE_MS, 0};
+	static const struct session_limits usual = {
+		.max_streams = MAX_STREAMS, .ping_ms = PING_MS, .dead_ms = DEAD_MS};
 	struct session *s = xcalloc(1, sizeof *s);
 
 	s->loop = setup->loop;

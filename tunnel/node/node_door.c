@@ -332,7 +332,8 @@ node_door_new(const struct node_door_config *config)
 	random_bytes(&seed, sizeof seed);
 	d->config = *config;
 	d->fd = -1;
-	d->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0, 0};
+	d->limits = (struct session_limits){
+		.max_streams = STREAMS_MOST, .ping_ms = heartbeat, .dead_ms = 2 * heartbeat + 1000};
 	d->budget.limit = NODE_PEERS_MEMORY;
 	d->preauth = preauth_new(config->loop, NODE_DOOR_WAITING, seed);
 	d->again = timer_new(config->loop, on_again, d);

@@ -538,7 +538,8 @@ node_peers_new(const struct node_peers_config *config)
 	unsigned heartbeat = (unsigned)config->heartbeat_ms;
 
 	p->config = *config;
-	p->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0, 0};
+	p->limits = (struct session_limits){
+		.max_streams = STREAMS_MOST, .ping_ms = heartbeat, .dead_ms = 2 * heartbeat + 1000};
 	p->nat_limits = p->limits;
 	p->nat_limits.probe_ms = NODE_PEERS_NAT_PROBE_MS;
 	p->budget.limit = NODE_PEERS_MEMORY;

@@ -437,7 +437,8 @@ tunnel_client_new(const struct tunnel_client_config *config)
 	/* The second tunnel is only kept in the NATs: whoever opens a stream there finds out. */
 	if (config->standby && config->liveness != NULL && config->carriers == NULL)
 		heartbeat = MAX(heartbeat, (unsigned)LIVENESS_NAT_MS / 2);
-	l->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0, 0};
+	l->limits = (struct session_limits){
+		.max_streams = STREAMS_MOST, .ping_ms = heartbeat, .dead_ms = 2 * heartbeat + 1000};
 	l->budget.limit = config->memory_limit != 0
 		? config->memory_limit
 		: session_budget_limit(TUNNEL_CLIENT_MEMORY, TUNNEL_CLIENT_MEMORY_MOST);

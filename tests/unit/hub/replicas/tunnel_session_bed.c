@@ -144,7 +144,7 @@ on_ended(void *arg, int rc, const char *why)
 	t->rc = rc;
 }
 
-static const struct session_limits limits = {100, 4000, 9000, 0, 0};
+static const struct session_limits limits = {.max_streams = 100, .ping_ms = 4000, .dead_ms = 9000};
 
 static void
 on_tls(void *arg, enum tls_event event)
@@ -286,4 +286,22 @@ bed_reach(struct tunnel *t, struct caller *c, bool held)
 	until(c->answered == 1);
 	assert_int_equal(c->status, 200);
 	assert_string_equal(t->node.field, "edgeway-caller=192.0.2.7");
+}
+
+void
+bed_echo(struct caller *c)
+{
+	stream_write(c->stream, "hello", 5);
+	until(c->n == 5);
+	assert_memory_equal(c->got, "hello", 5);
+}
+
+void
+bed_refused(struct tunnel *t, struct caller *c)
+{
+	assert_int_equal(bed_ask(t, c, "refused:1", false), 0);
+	until(c->answered == 1);
+	assert_int_equal(c->status, 502);
+	assert_string_equal(c->reason, "nobody listens");
+	stream_close(&c->stream, STREAM_CANCELLED);
 }

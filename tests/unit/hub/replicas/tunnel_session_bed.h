@@ -65,6 +65,10 @@ void bed_close_streams(struct node *n);
 int bed_ask(struct tunnel *t, struct caller *c, const char *target, bool held);
 /* Dials what sends back, and waits for the answer. */
 void bed_reach(struct tunnel *t, struct caller *c, bool held);
+/* Says something to it, which comes back. */
+void bed_echo(struct caller *c);
+/* Dials where nobody listens, and is told so. */
+void bed_refused(struct tunnel *t, struct caller *c);
 /* A caller's stream_events. */
 void bed_on_answered(void *arg, unsigned status, const char *reason);
 void bed_on_reset(void *arg, unsigned code);

@@ -71,19 +71,13 @@ test_streams(void **state)
 	(void)state;
 	bed_start(&t);
 	bed_reach(&t, &c, false);
-	stream_write(c.stream, "hello", 5);
-	until(c.n == 5);
-	assert_memory_equal(c.got, "hello", 5);
+	bed_echo(&c);
 	until(tunnel_session_count(t.session) == 1);
 	stream_end(c.stream);
 	until(stream_eof(c.stream));
 	stream_close(&c.stream, STREAM_DONE);
 
-	assert_int_equal(bed_ask(&t, &c, "refused:1", false), 0);
-	until(c.answered == 1);
-	assert_int_equal(c.status, 502);
-	assert_string_equal(c.reason, "nobody listens");
-	stream_close(&c.stream, STREAM_CANCELLED);
+	bed_refused(&t, &c);
 
 	assert_int_equal(bed_ask(&t, &c, "reset:1", false), 0);
 	until(c.reset == STREAM_BROKEN);

@@ -419,7 +419,8 @@ test_not_what_was_agreed_at_the_end(void **state)
 static void
 test_answers_that_nobody_reads(void **state)
 {
-	static const struct session_limits limits = {16, 60000, 120000, 0, 0};
+	static const struct session_limits limits = {
+		.max_streams = 16, .ping_ms = 60000, .dead_ms = 120000};
 	uint32_t id;
 	struct raw r;
 
@@ -596,7 +597,8 @@ test_a_turn_has_an_end(void **state)
 static void
 test_who_is_not_read_is_not_dead(void **state)
 {
-	static const struct session_limits limits = {1000, 500, 1000, 100, 0};
+	static const struct session_limits limits = {
+		.max_streams = 1000, .ping_ms = 500, .dead_ms = 1000, .probe_ms = 100};
 	enum { STREAMS = 500 };
 	struct raw r;
 
