@@ -20,6 +20,8 @@
 enum {
 	EVENTS = 128, /* told by one epoll_wait */
 	DEFER_MS = 10,
+	SECOND_MS = 1000,
+	SHORT_PERIOD_MS = 5000,
 };
 
 struct post {
@@ -32,7 +34,7 @@ struct timer {
 	uv_timer_t uv;
 	TAILQ_ENTRY(timer) soon;
 	uint64_t soon_turn; /* when it was put into its loop's `soon` list; 0: it is not there */
-	uint64_t repeat_ms; /* 0: once */
+	uint64_t repeat_ms; /* 0: once; libuv is not told of it */
 	loop_fn *fn;
 	void *arg;
 };
@@ -107,6 +109,27 @@ run_posts(uv_async_t *wake)
 	}
 }
 
+/* How long until a timer that repeats fires again. Those of whole seconds meet, at multiples of a
+ * short period and at whole seconds of the clock, so that an idle program looks at all it has to in
+ * few wake-ups: one costs more than most of the looks. */
+static uint64_t
+timer_again_ms(const struct timer *t)
+{
+	const uint64_t period = t->repeat_ms, again_at = uv_now(t->uv.loop) + period;
+	uint64_t step = 1;
+
+	if (period % SECOND_MS == 0)
+		step = period <= SHORT_PERIOD_MS ? period : SECOND_MS;
+	return (again_at + step / 2) / step * step - (again_at - period);
+}
+
+static void
+timer_repeat(struct timer *t)
+{
+	if (t->repeat_ms > 0)
+		timer_start(t, timer_again_ms(t), t->repeat_ms);
+}
+
 /* Timers without delay do not use libuv's timers: before 1.48, libuv runs a timer that restarts
  * itself in its own callback over and over, and serves no descriptor until that ends (libuv issue
  * 4245). Timers started meanwhile wait for the next turn, which may be one within a callback. */
@@ -117,11 +140,8 @@ run_soon(struct loop *loop)
 	struct timer *t;
 
 	while ((t = TAILQ_FIRST(&loop->soon)) != NULL && t->soon_turn < turn) {
-		uint64_t repeat_ms = t->repeat_ms;
-
 		timer_cancel(t);
-		if (repeat_ms > 0)
-			timer_start(t, repeat_ms, repeat_ms);
+		timer_repeat(t);
 		t->fn(t->arg);
 	}
 }
@@ -505,6 +525,7 @@ on_timer(uv_timer_t *uv)
 {
 	struct timer *t = uv->data;
 
+	timer_repeat(t);
 	t->fn(t->arg);
 }
 
@@ -532,13 +553,13 @@ timer_start(struct timer *t, uint64_t delay_ms, uint64_t repeat_ms)
 	struct loop *loop = loop_of(t);
 
 	timer_cancel(t);
+	t->repeat_ms = repeat_ms;
 	if (delay_ms > 0) {
-		loop_must(uv_timer_start(&t->uv, on_timer, delay_ms, repeat_ms), "uv_timer_start");
+		loop_must(uv_timer_start(&t->uv, on_timer, delay_ms, 0), "uv_timer_start");
 		return;
 	}
 	TAILQ_INSERT_TAIL(&loop->soon, t, soon);
 	t->soon_turn = loop->turn;
-	t->repeat_ms = repeat_ms;
 }
 
 void

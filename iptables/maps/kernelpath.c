@@ -11,7 +11,7 @@
 enum {
 	FLOWS_PAUSE_MS = 100, /* between two checks of all flows, which may be many */
 	TARGETS_PAUSE_MS = 250, /* between two updates of the probed targets */
-	LOOK_MS = 5000, /* for other programs that serve ClusterIPs, and held ports */
+	LOOK_MS = 6000, /* for other programs that serve ClusterIPs, and held ports */
 };
 
 struct kernelpath {

@@ -241,7 +241,6 @@ listener_on_late(void *arg)
 	struct worker *w = l->worker;
 
 	w->calls_waiting--;
-	worker_enter(w);
 	listener_take(w, &l->call);
 	worker_leave(w);
 	free(l);
@@ -325,14 +324,17 @@ listener_connect(struct worker *w, struct listener_call *call)
 	downstream_open(w, call->fd, g, &call->from);
 }
 
+/* A canary leaves nothing behind that a tick would have to look at. */
 static void
 listener_take(struct worker *w, struct listener_call *call)
 {
 	if (call->port != 0 &&
-		listener_is_canary(w, &call->from, listener_service(w, &call->to), call->port))
+		listener_is_canary(w, &call->from, listener_service(w, &call->to), call->port)) {
 		listener_answer_canary(w, call->fd);
-	else
-		listener_connect(w, call);
+		return;
+	}
+	worker_enter(w);
+	listener_connect(w, call);
 }
 
 static void
@@ -369,6 +371,7 @@ listener_accept(struct worker *w, int fd)
 			log_limited(LOG_LEVEL_ERROR, 1, "lb", "cannot accept connections: %s",
 				strerror(errno));
 			listener_pause(w, true);
+			worker_enter(w); /* whose tick accepts again */
 			return;
 		}
 		if (errno == EAGAIN)
@@ -382,7 +385,6 @@ on_listener(void *arg, int fd, unsigned events)
 	struct worker *w = arg;
 
 	(void)events;
-	worker_enter(w);
 	listener_accept(w, fd);
 	worker_leave(w);
 }

@@ -3,7 +3,7 @@
 #include "base/core/log.h"
 
 enum {
-	LOOK_MS = 5 * 1000,
+	LOOK_MS = 6 * 1000,
 	NOTE_S = 10 * 60,
 	WEEK_S = 7 * 24 * 3600,
 };

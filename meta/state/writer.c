@@ -13,7 +13,7 @@ enum {
 	RETRY_FIRST_MS = 100,
 	RETRY_LOOK_MS = 250,
 	RETRY_MOST_MS = 2000,
-	LOOK_MS = 2000, /* between two looks whether the file is still there */
+	LOOK_MS = 4000, /* between two looks whether the file is still there */
 	ROOM_BYTES = 64 * 1024,
 	STOP_MS = 1500
 };

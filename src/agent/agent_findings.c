@@ -10,7 +10,7 @@
 #include "src/agent/agent_checks.h"
 #include "src/agent/agent_private.h"
 
-enum { LOOK_MS = 2000, CALM_MS = 4000, ASKER_MS = 60 * 1000 };
+enum { LOOK_MS = 2000, CALM_MS = 6000, ASKER_MS = 60 * 1000 };
 
 static void
 agent_findings_look(const struct agent *a, const char *json, size_t len, struct findings *f,
@@ -99,6 +99,14 @@ agent_findings_asker(struct agent *a)
 }
 
 static void
+agent_findings_pace(struct agent *a, unsigned every_ms)
+{
+	if (every_ms != a->look_every_ms)
+		timer_start(a->look, every_ms, every_ms);
+	a->look_every_ms = every_ms;
+}
+
+static void
 agent_findings_tick(void *arg)
 {
 	struct agent *a = arg;
@@ -120,7 +128,7 @@ agent_findings_tick(void *arg)
 	}
 	findings_fini(&a->findings_seen);
 	a->findings_seen = seen;
-	timer_start(a->look, seen.n == a->findings.n ? CALM_MS : LOOK_MS, 0);
+	agent_findings_pace(a, seen.n == a->findings.n ? CALM_MS : LOOK_MS);
 	findings_fini(&now);
 	tree_free(&tree);
 	agent_findings_ports(a);
@@ -131,7 +139,7 @@ void
 agent_findings_start(struct agent *a)
 {
 	a->look = timer_new(a->loop, agent_findings_tick, a);
-	timer_start(a->look, LOOK_MS, 0);
+	agent_findings_pace(a, LOOK_MS);
 }
 
 void

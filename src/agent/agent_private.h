@@ -95,6 +95,7 @@ struct agent {
 	struct timer *admin_retry;
 	unsigned admin_tries;
 	struct timer *look; /* for the agent's checks of itself */
+	unsigned look_every_ms;
 	struct findings findings, findings_seen; /* what is reported; what the last check found */
 	LIST_HEAD(, agent_answer) answers; /* to the hub's questions, while the workers are asked */
 };

@@ -575,6 +575,42 @@ timers_wait_and_repeat(void **state)
 	loop_free(&t.loop);
 }
 
+struct looker {
+	struct loop *loop;
+	struct timer *timer;
+	uint64_t look; /* of the loop, when it ran last */
+	int calls;
+};
+
+static void
+on_look_time(void *arg)
+{
+	struct looker *l = arg;
+
+	l->look = loop_looks(l->loop);
+	if (++l->calls == 3)
+		loop_stop(l->loop);
+}
+
+/* An idle program is woken once for all of them. */
+static void
+timers_of_whole_seconds_meet(void **state)
+{
+	struct looker a = {.loop = new_loop()}, b = {.loop = a.loop};
+
+	(void)state;
+	a.timer = timer_new(a.loop, on_look_time, &a);
+	b.timer = timer_new(a.loop, on_look_time, &b);
+	timer_start(a.timer, 1, 1000);
+	timer_start(b.timer, 400, 1000);
+	loop_run(a.loop);
+	assert_int_equal(a.calls, 3);
+	assert_int_equal(b.look, a.look);
+	timer_free(&a.timer);
+	timer_free(&b.timer);
+	loop_free(&a.loop);
+}
+
 static void
 on_stop_time(void *arg)
 {
@@ -738,6 +774,7 @@ main(void)
 		cmocka_unit_test(a_turn_within_a_timer),
 		cmocka_unit_test(a_stop_within_a_turn),
 		cmocka_unit_test(timers_wait_and_repeat),
+		cmocka_unit_test(timers_of_whole_seconds_meet),
 		cmocka_unit_test(timers_can_be_moved_and_cancelled),
 		cmocka_unit_test(timers_without_delay_hold_up_nobody),
 		cmocka_unit_test(timers_without_delay_may_end_each_other),
