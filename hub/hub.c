@@ -10,6 +10,7 @@ enum {
 	PORT = 10000,
 	HEARTBEAT_MS = 4000,
 	LOOK_MS = 2000,
+	SILENT_MS = 10 * 1000,
 	/* one of so many descriptors is for clients that have not authenticated */
 	PREAUTH_PART = 4,
 	PREAUTH_PLACES_MAX = 16384,
@@ -76,11 +77,27 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	hub->outward_tunnels = tunnels_new(&setup);
 }
 
+/* Seen twice, as the whole program may have been stopped. */
+static void
+hub_look_at_threads(struct hub *hub)
+{
+	const bool silent = hub_silent_thread_ms(hub) > SILENT_MS;
+
+	if (silent && hub->thread_silent)
+		log_limited(LOG_LEVEL_ERROR, 60, "hub",
+			"a thread that carries tunnels stands still, and with it the streams of "
+			"its nodes; restart the hub if it stays so (gdb -p tells where it is) "
+			"seconds=%llu",
+			(unsigned long long)(hub_silent_thread_ms(hub) / 1000));
+	hub->thread_silent = silent;
+}
+
 static void
 on_look(void *arg)
 {
 	struct hub *hub = arg;
 
+	hub_look_at_threads(hub);
 	hub_disk_look(hub);
 	if (authority_ready(hub->authority))
 		hub_tell_revoked(hub);

@@ -34,6 +34,13 @@ hub_addr(const struct hub *hub)
 	return hub->nodes != NULL ? nodes_addr(hub->nodes) : hub->nodes_config.listen;
 }
 
+uint64_t
+hub_silent_thread_ms(const struct hub *hub)
+{
+	return MAX(session_workers_age_ms(hub->sessions),
+		session_workers_age_ms(hub->outward_sessions));
+}
+
 void
 hub_web_sources(void *arg, struct survey_sources *to)
 {
@@ -86,9 +93,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		"How old the figures of the tunnels are that other threads count: a second, unless "
 		"such a thread hangs.",
 		NULL,
-		(double)MAX(session_workers_age_ms(hub->sessions),
-			session_workers_age_ms(hub->outward_sessions)) /
-			1000);
+		(double)hub_silent_thread_ms(hub) / 1000);
 	tls_workers_metrics(hub->workers, m);
 	floods_metrics(hub->floods, m);
 	neighbours_metrics(inquiries_neighbours(hub->neighbour_queries), m);
@@ -305,6 +310,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	neighbours_state(inquiries_neighbours(hub->neighbour_queries), out);
 	buf_adds(out, ",\"outward\":");
 	tunnels_state(hub->outward_tunnels, out);
+	buf_printf(out, ",\"silentThreadSeconds\":%llu",
+		(unsigned long long)(hub_silent_thread_ms(hub) / 1000));
 	buf_adds(out, ",\"floods\":");
 	floods_state(hub->floods, loop_now_ms(hub->loop), out);
 	buf_adds(out, ",\"peers\":");

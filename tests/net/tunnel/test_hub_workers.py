@@ -49,6 +49,9 @@ class Site(tunnelkit.Site):
     def get(self):
         return self.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080")
 
+    def doctor(self):
+        return self.hub.machine.run(self.lab.program("edgewayctl"), "--socket", self.hub.socket, "doctor", check=False).stdout
+
 
 @pytest.fixture(scope="module")
 def site(lab):
@@ -192,8 +195,7 @@ def test_hub_asks_to_come_later(site):
     assert told(site.agents[0]) == (0, 0)
     assert metric("handshakes_turned_away_total") >= 2
     assert site.hub.process.logged("more connections come than handshakes can be finished")
-    assert "were asked to come later, since more came than TLS handshakes could be finished" in site.hub.machine.run(
-        site.lab.program("edgewayctl"), "--socket", site.hub.socket, "doctor", check=False).stdout
+    assert "were asked to come later, since more came than TLS handshakes could be finished" in site.doctor()
     assert site.agents[1].process.logged("the hub is busy; it asks to come again in ")
     site.wait_whole()
 
@@ -213,8 +215,8 @@ def stopped_thread(tid):
 
 
 def test_figures_of_a_worker_that_hangs(site):
-    """They are those of before, and say so; who asks for metrics or the state has an answer."""
-    age = "edgeway_tunnel_figures_age_seconds"
+    """They are those of before, and say so, as do log and doctor; who asks for metrics or the state has an answer."""
+    age, stands = "edgeway_tunnel_figures_age_seconds", "a thread that carries tunnels stands still"
     tids = {open(f"{path}/comm").read().strip(): int(path.rpartition("/")[2]) for path in glob.glob(f"/proc/{site.hub.process.pid}/task/*")}
     before = tunnels(site.hub)
     with contextlib.ExitStack() as stopped:
@@ -223,7 +225,11 @@ def test_figures_of_a_worker_that_hangs(site):
         wait_for("old figures", lambda: site.hub.metrics()[age] > 2)
         assert set(tunnels(site.hub)) == set(before)
         assert site.hub.state()["hub"]
+        wait_for("a line in the log", lambda: site.hub.process.logged(stands))
+        assert stands in site.doctor()
     wait_for("new figures", lambda: site.hub.metrics()[age] < 2)
+    assert stands not in site.doctor()
+    site.wait_whole()
     assert site.get()[0] == 200
 
 
