@@ -92,8 +92,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	metric_gauge(m, "edgeway_tunnel_figures_age_seconds",
 		"How old the figures of the tunnels are that other threads count: a second, unless "
 		"such a thread hangs.",
-		NULL,
-		(double)hub_silent_thread_ms(hub) / 1000);
+		NULL, (double)hub_silent_thread_ms(hub) / 1000);
 	tls_workers_metrics(hub->workers, m);
 	floods_metrics(hub->floods, m);
 	neighbours_metrics(inquiries_neighbours(hub->neighbour_queries), m);
