@@ -288,6 +288,7 @@ h2_is_violation(uint32_t code)
 static void
 on_reset_sent(struct h2 *s, uint32_t code)
 {
+	s->counts.refused += s->server && code == NGHTTP2_REFUSED_STREAM;
 	if (s->server && h2_is_violation(code))
 		h2_spend(s, H2_BAD_FRAME, "frames against the rules");
 	else if (s->server && code == NGHTTP2_REFUSED_STREAM)

@@ -128,6 +128,7 @@ struct h2_setup {
 
 struct h2_counts {
 	uint64_t resets; /* of streams, by the other end */
+	uint64_t refused; /* streams of the other end above h2_limits.streams */
 	uint64_t useless; /* frames that carried nothing */
 };
 

@@ -130,8 +130,8 @@ struct session_limits {
 	/* time to hear something after a stream was opened, and then to get a ping answered; 0: 1
 	 * s */
 	unsigned probe_ms;
-	/* streams that the peer may give up: from four times as many on it is read later, so that
-	 * TCP slows it down; 0: any number */
+	/* streams that the peer may give up, or open above max_streams: from four times as many on
+	 * it is read later, so that TCP slows it down; 0: any number */
 	unsigned resets_per_s;
 };
 

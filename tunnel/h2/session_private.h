@@ -110,7 +110,8 @@ struct session {
 	struct timer *kick; /* timer for pending writes, at the next loop turn */
 	struct timer *life;
 	struct timer *rest; /* while active nothing is read; NULL: never needed */
-	struct rate_count given_up; /* streams, by the peer */
+	struct rate_count given_up; /* streams, by the peer, or above its limit */
+	uint64_t opened_in_vain; /* so many in all */
 	unsigned leaving; /* streams that are given_up */
 	struct stream_ring streams, noted;
 	struct buf out; /* frames for the wire; no memory while empty */

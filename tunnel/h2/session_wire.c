@@ -32,18 +32,18 @@ session_on_rested(void *arg)
 	session_kick(s); /* the transport may hold bytes that no event announces */
 }
 
-/* Opening a stream and giving it up costs the peer less than this end. */
+/* Opening a stream and giving it up, or one more than it may, costs the peer less than this end. */
 static void
-session_rest(struct session *s, uint64_t resets)
+session_rest(struct session *s, uint64_t opened_in_vain)
 {
 	unsigned per_s = s->limits.resets_per_s;
 	double over;
 
-	if (per_s == 0 || resets == 0)
+	if (per_s == 0 || opened_in_vain == 0)
 		return;
-	over = rate_count_used(&s->given_up, per_s, loop_now_ms(s->loop)) + (double)resets -
+	over = rate_count_used(&s->given_up, per_s, loop_now_ms(s->loop)) + (double)opened_in_vain -
 		RESETS_BURST_S * per_s;
-	s->given_up.used += (double)resets;
+	s->given_up.used += (double)opened_in_vain;
 	if (over <= 0 || s->wire->ops->hold == NULL)
 		return;
 	if (s->rest == NULL)
@@ -79,7 +79,8 @@ read_some(struct session *s)
 	rc = h2_input(s->h2, bytes, (size_t)n, s->heard_ms);
 	counts = h2_counts(s->h2);
 	s->stats.useless = counts->useless;
-	session_rest(s, counts->resets - s->stats.resets_received);
+	session_rest(s, counts->resets + counts->refused - s->opened_in_vain);
+	s->opened_in_vain = counts->resets + counts->refused;
 	s->stats.resets_received = counts->resets;
 	if (rc < 0) {
 		snprintf(s->why, sizeof s->why, "HTTP/2: %s", h2_why(s->h2));

@@ -458,6 +458,28 @@ test_resets_without_end(void **state)
 	raw_fini(&r);
 }
 
+/* They cost this end as much as those that are taken and given up. Who has acknowledged the limit
+ * is cut off at the first. */
+static void
+test_streams_above_the_limit_without_end(void **state)
+{
+	static const struct session_limits limits = {
+		.max_streams = 1, .ping_ms = 60000, .dead_ms = 120000, .resets_per_s = 20};
+	struct raw r;
+
+	(void)state;
+	raw_init(&r, SESSION_SERVER, &limits);
+	say(&r, preface, sizeof preface - 1);
+	frame(&r, SETTINGS, 0, 0, "", 0);
+	for (uint32_t id = 1; id < 401; id += 2)
+		open_one(&r, id);
+	turn(&r);
+	assert_int_equal(r.opened, 1);
+	assert_int_equal(r.rc, 1);
+	assert_true(session_stats(r.s)->rests > 0);
+	raw_fini(&r);
+}
+
 /* --- what one of many may take -------------------------------------------------------------- */
 
 static void
@@ -780,6 +802,7 @@ main(void)
 		cmocka_unit_test(test_not_what_was_agreed_at_the_end),
 		cmocka_unit_test(test_answers_that_nobody_reads),
 		cmocka_unit_test(test_resets_without_end),
+		cmocka_unit_test(test_streams_above_the_limit_without_end),
 		cmocka_unit_test(test_useless_frames_without_end),
 		cmocka_unit_test(test_large_heads_without_end),
 		cmocka_unit_test(test_a_turn_has_an_end),
