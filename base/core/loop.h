@@ -72,7 +72,7 @@ void watch_stop(struct watch **w);
 
 struct timer *timer_new(struct loop *loop, loop_fn *fn, void *arg);
 /* Calls fn after delay_ms, then every repeat_ms (0: once; whole seconds: with others of the loop,
- * so the first period may be half as long or as long again). Starting it again reschedules it. With
+ * so the first period is 0.5 to 1.5 as long). Starting it again reschedules it. With
  * delay 0 it runs in the next turn of the loop, also when started in its own callback, so
  * descriptors are served in between. */
 void timer_start(struct timer *t, uint64_t delay_ms, uint64_t repeat_ms);

@@ -255,6 +255,7 @@ on_bad_frame(nghttp2_session *ng, const nghttp2_frame *frame, int error, void *a
 
 	(void)ng;
 	(void)frame;
+	s->counts.refused += error == NGHTTP2_ERR_REFUSED_STREAM;
 	snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror(error));
 	if (!s->server)
 		h2_spend(s, H2_BAD_FRAME, "frames against the rules");
@@ -288,7 +289,6 @@ h2_is_violation(uint32_t code)
 static void
 on_reset_sent(struct h2 *s, uint32_t code)
 {
-	s->counts.refused += s->server && code == NGHTTP2_REFUSED_STREAM;
 	if (s->server && h2_is_violation(code))
 		h2_spend(s, H2_BAD_FRAME, "frames against the rules");
 	else if (s->server && code == NGHTTP2_REFUSED_STREAM)

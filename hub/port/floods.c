@@ -69,8 +69,10 @@ static char *
 floods_trouble(const struct floods *f, uint64_t now_ms)
 {
 	size_t at = (f->cut + FLOODS_MOST - 1) % FLOODS_MOST;
+	const bool slowed_last =
+		f->slowed != NULL && (f->cut == 0 || f->slowed_ms > f->last[at].cut_ms);
 
-	if (f->cut > 0 && now_ms - f->last[at].cut_ms < TOLD_MS)
+	if (f->cut > 0 && !slowed_last && now_ms - f->last[at].cut_ms < TOLD_MS)
 		return xasprintf("node %s floods this hub with frames that carry nothing: its "
 				 "tunnel was cut %llu s ago",
 			f->last[at].node,

@@ -4,7 +4,7 @@
  * queue and is retried, after 100 ms doubling to 2 s, on a full disk only once there is room again;
  * the file is opened anew each time. The owner is notified once per batch, so that it can go on in
  * memory. A file that somebody else removed or replaced is written again from the one that is still
- * open, within 2 s; one that somebody else wrote into is opened anew, and told as lost. All calls
+ * open, within 4 s; one that somebody else wrote into is opened anew, and told as lost. All calls
  * on loop 0.
  *
  *	writer_start(&writer, &config, &store, err);	// takes the store, which may be NULL

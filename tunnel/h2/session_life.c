@@ -290,12 +290,18 @@ session_heard(struct session *s)
 }
 
 void
+session_look_sooner(struct session *s)
+{
+	if (life_ping_at(s) < s->look_ms)
+		session_look(s);
+}
+
+void
 session_asked(struct session *s)
 {
 	s->used_ms = MAX(loop_now_ms(s->loop), (uint64_t)1);
 	if (s->asked_ms != 0)
 		return;
 	s->asked_ms = MAX(loop_now_ms(s->loop), (uint64_t)1);
-	if (life_ping_at(s) < s->look_ms)
-		session_look(s);
+	session_look_sooner(s);
 }

@@ -242,6 +242,8 @@ bool session_is_dead(const struct session *s);
 void session_say_dead(struct session *s);
 /* Sends a ping if it is due, detects a silent peer, and sets the timer for the next check. */
 void session_look(struct session *s);
+/* Something has begun, for which a ping may be due before the next look. */
+void session_look_sooner(struct session *s);
 
 /* In session_coding.c: what owners write to and read from a compressed stream. */
 void coding_start(struct stream *st);

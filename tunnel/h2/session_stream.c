@@ -61,6 +61,7 @@ stream_create(struct session *s)
 	st->in.spare = st->out.spare = &s->budget->spare;
 	TAILQ_INSERT_TAIL(&s->streams, st, link);
 	s->stats.streams++;
+	session_look_sooner(s);
 	return st;
 }
 

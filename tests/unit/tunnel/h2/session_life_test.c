@@ -137,11 +137,24 @@ hear(struct life *l)
 
 /* --- the session ---------------------------------------------------------------------------- */
 
+static struct stream *taken;
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	(void)arg, (void)code;
+	stream_close(&taken, STREAM_DONE);
+}
+
 static unsigned
 on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
 {
-	(void)arg, (void)st, (void)request, (void)reason;
-	return 503;
+	static const struct stream_events none = {.reset = on_reset};
+
+	(void)arg, (void)request, (void)reason;
+	taken = st;
+	stream_accept(st, &none, NULL);
+	return 0;
 }
 
 static void
@@ -382,6 +395,35 @@ test_a_connection_in_use(void **state)
 	}
 }
 
+/* So it is once the peer opens a stream, a moment after a look. */
+static void
+test_a_stream_of_the_peer(void **state)
+{
+	static const char connect[] = "\0\0\16\1\4\0\0\0\1\2\7CONNECT\1\3a:1";
+	struct life l;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		if (i == 0)
+			life_init(&l, &keeps);
+		else
+			life_init_watcher(&l);
+		kernel.tells = kernel.answered = true;
+		l.mute = false;
+		while (i == 0 && kernel.probes == 0)
+			pass_until(&l, since(&l) + 100);
+		pass_until(&l, since(&l) + 300); /* the probe's answer is seen */
+		say(&l, connect, sizeof connect - 1);
+		turns(&l);
+		life_forget(&l);
+		kernel.answered = false;
+		pass_until(&l, 2 * DEAD);
+		assert_int_equal(l.pinged_ms, i == 0 ? HEARTBEAT : HEARTBEAT / 8 * 9);
+		assert_int_equal(l.ended_ms, DEAD);
+		life_fini(&l);
+	}
+}
+
 /* Other connections to the peer speak, so that nothing is asked on this one; the NAT in between
  * would forget it. */
 static void
@@ -607,6 +649,7 @@ main(void)
 		cmocka_unit_test(test_a_kernel_that_cannot_probe),
 		cmocka_unit_test(test_a_program_that_stopped),
 		cmocka_unit_test(test_a_connection_in_use),
+		cmocka_unit_test(test_a_stream_of_the_peer),
 		cmocka_unit_test(test_a_connection_that_rests),
 		cmocka_unit_test(test_time_that_was_not_seen),
 		cmocka_unit_test(test_what_came_meanwhile),
