@@ -160,6 +160,7 @@ tests_unit_base_os_ingress_interface_test_SOURCES = tests/unit/base/os/ingress_i
 tests_unit_base_os_ingress_interface_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_os_send_ring_test_SOURCES = tests/unit/base/os/send_ring_test.c
 tests_unit_base_os_send_ring_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_os_send_ring_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_uring_queue_init -Wl,--wrap=io_uring_submit_and_wait
 tests_unit_base_os_notify_test_SOURCES = tests/unit/base/os/notify_test.c
 tests_unit_base_os_notify_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_conf_opt_test_SOURCES = tests/unit/base/conf/opt_test.c

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -35,9 +37,31 @@ new_loop(void)
 	return loop;
 }
 
-/* libc's, but for the calls that the test makes fail. */
+/* libc's, but for the calls that the test makes fail, and a clock that stands still. */
 static unsigned n_failing;
 static int failing_errno;
+static int sets_left = -1; /* then there are no descriptors for more; -1: there are */
+static uint64_t clock_ms; /* 0: it runs */
+
+int
+epoll_create1(int flags)
+{
+	if (sets_left == 0) {
+		errno = EMFILE;
+		return -1;
+	}
+	sets_left -= sets_left > 0;
+	return (int)syscall(SYS_epoll_create1, flags);
+}
+
+int
+clock_gettime(clockid_t clock, struct timespec *to)
+{
+	if (clock_ms == 0)
+		return (int)syscall(SYS_clock_gettime, clock, to);
+	*to = (struct timespec){(time_t)(clock_ms / 1000), (long)(clock_ms % 1000) * 1000000};
+	return 0;
+}
 
 int
 epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
@@ -144,7 +168,7 @@ on_read(void *arg, int fd, unsigned events)
 	struct service_stats *t = arg;
 	char c;
 
-	assert_int_equal(events & WATCH_READ, WATCH_READ);
+	assert_int_equal(events, WATCH_READ); /* and no end */
 	assert_int_equal(fd, t->pair[0]);
 	t->calls++;
 	assert_int_equal(read(fd, &c, 1), 1);
@@ -304,6 +328,39 @@ tells_ends_once(void **state)
 	assert_int_equal(t.other_calls, WATCH_READ | WATCH_END);
 	watch_stop(&t.watch);
 	close(t.pair[0]);
+
+	/* The writer of a pipe has gone: that is read, too. */
+	assert_int_equal(pipe(t.pair), 0);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_count, &t);
+	close(t.pair[1]);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 5);
+	assert_int_equal(t.other_calls, WATCH_READ);
+	watch_stop(&t.watch);
+	close(t.pair[0]);
+	loop_free(&t.loop);
+}
+
+/* Of watches that were stopped nothing is kept: a program has millions of them in its time. */
+static void
+stopped_watches_cost_nothing(void **state)
+{
+	enum { WATCHES = 10000 };
+	struct service_stats t = {0};
+	size_t before;
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(pipe(t.pair), 0);
+	before = mallinfo2().uordblks;
+	for (int i = 0; i < WATCHES; i++) {
+		t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_count, &t);
+		watch_stop(&t.watch);
+		loop_turn(t.loop);
+	}
+	assert_true(mallinfo2().uordblks <= before + WATCHES);
+	close(t.pair[0]);
+	close(t.pair[1]);
 	loop_free(&t.loop);
 }
 
@@ -346,7 +403,7 @@ deferred_watches(void **state)
 	loop_free(&t.loop);
 }
 
-/* A deferred watch ends the wait of a loop that has nothing else to do. */
+/* A deferred watch ends the wait of a loop that has nothing else to do, or not so soon. */
 static void
 deferred_watches_end_a_wait(void **state)
 {
@@ -354,12 +411,19 @@ deferred_watches_end_a_wait(void **state)
 
 	(void)state;
 	t.loop = new_loop();
+	alarm(60); /* it would wait forever */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
 	assert_int_equal(send(t.pair[1], "x", 1, 0), 1);
-	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_stop_loop, t.loop);
-	watch_defer(t.watch, true);
-	loop_run(t.loop);
-	watch_stop(&t.watch);
+	t.timer = timer_new(t.loop, on_stop, t.loop);
+	for (int i = 0; i < 2; i++) {
+		t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_stop_loop, t.loop);
+		watch_defer(t.watch, true);
+		loop_run(t.loop);
+		watch_stop(&t.watch);
+		timer_start(t.timer, 3600 * 1000, 0);
+	}
+	alarm(0);
+	timer_free(&t.timer);
 	close(t.pair[0]);
 	close(t.pair[1]);
 	loop_free(&t.loop);
@@ -578,7 +642,7 @@ timers_wait_and_repeat(void **state)
 struct looker {
 	struct loop *loop;
 	struct timer *timer;
-	uint64_t look; /* of the loop, when it ran last */
+	uint64_t at_ms; /* when it ran last */
 	int calls;
 };
 
@@ -587,28 +651,58 @@ on_look_time(void *arg)
 {
 	struct looker *l = arg;
 
-	l->look = loop_looks(l->loop);
-	if (++l->calls == 3)
-		loop_stop(l->loop);
+	l->at_ms = loop_now_ms(l->loop);
+	l->calls++;
 }
 
-/* An idle program is woken once for all of them. */
+/* An idle program is woken once for all of them: those of some seconds meet at their multiples,
+ * longer ones at whole seconds. */
 static void
 timers_of_whole_seconds_meet(void **state)
 {
-	struct looker a = {.loop = new_loop()}, b = {.loop = a.loop};
+	static const struct {
+		uint64_t period_ms, meet_ms;
+	} rows[] = {{1000, 1000}, {2000, 2000}, {5000, 5000}, {6000, 1000}, {300, 1}};
 
 	(void)state;
-	a.timer = timer_new(a.loop, on_look_time, &a);
-	b.timer = timer_new(a.loop, on_look_time, &b);
-	timer_start(a.timer, 1, 1000);
-	timer_start(b.timer, 400, 1000);
-	loop_run(a.loop);
-	assert_int_equal(a.calls, 3);
-	assert_int_equal(b.look, a.look);
-	timer_free(&a.timer);
-	timer_free(&b.timer);
-	loop_free(&a.loop);
+	clock_ms = 1002 * 1000 + 217;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct looker l[2] = {{.loop = new_loop()}, {.loop = l[0].loop}};
+
+		for (int k = 0; k < 2; k++) {
+			l[k].timer = timer_new(l[k].loop, on_look_time, &l[k]);
+			timer_start(l[k].timer, 1 + (uint64_t)k * 401, rows[i].period_ms);
+		}
+		while (l[0].calls < 4 || l[1].calls < 4) {
+			clock_ms++;
+			loop_turn(l[0].loop);
+		}
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(l[k].at_ms % rows[i].meet_ms, 0);
+			assert_in_range(l[k].calls, 4, 5);
+			timer_free(&l[k].timer);
+		}
+		loop_free(&l[0].loop);
+	}
+	clock_ms = 0;
+}
+
+/* Without descriptors there is no loop, and nothing is left of it. */
+static void
+no_descriptors(void **state)
+{
+	struct loop *loop = NULL;
+
+	(void)state;
+	for (int sets = 0; sets < 2; sets++) {
+		struct err err = {0};
+
+		sets_left = sets;
+		assert_int_equal(loop_new(&loop, &err), -EMFILE);
+		sets_left = -1;
+		assert_null(loop);
+		assert_string_equal(err.text, "event loop: too many open files");
+	}
 }
 
 static void
@@ -766,6 +860,7 @@ main(void)
 		cmocka_unit_test(calls_nothing_after_watch_stop),
 		cmocka_unit_test(tells_room_only_when_asked),
 		cmocka_unit_test(tells_ends_once),
+		cmocka_unit_test(stopped_watches_cost_nothing),
 		cmocka_unit_test(deferred_watches),
 		cmocka_unit_test(deferred_watches_end_a_wait),
 		cmocka_unit_test(what_the_kernel_does_not_take_is_tried_again),
@@ -779,6 +874,7 @@ main(void)
 		cmocka_unit_test(timers_without_delay_hold_up_nobody),
 		cmocka_unit_test(timers_without_delay_may_end_each_other),
 		cmocka_unit_test(signals_come_on_the_loop),
+		cmocka_unit_test(no_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
