@@ -268,6 +268,47 @@ signals_come_on_the_loop(void **state)
 	loop_free(&t.loop);
 }
 
+static void
+on_busy(void *took_ms)
+{
+	clock_ms += *(const unsigned *)took_ms;
+}
+
+/* What holds the loop up is counted by how long, be it a timer with a delay or without. */
+static void
+slow_calls_are_counted(void **state)
+{
+	static const struct {
+		unsigned took_ms, slow[LOOP_SLOW];
+	} rows[] = {{9, {0}}, {10, {0}}, {11, {1}}, {100, {1}}, {101, {1, 1}}, {1001, {1, 1, 1}}};
+
+	(void)state;
+	clock_ms = 1000 * 1000;
+	for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
+		unsigned took_ms = rows[i / 2].took_ms;
+		struct loop *loop = new_loop();
+		struct timer *timer = timer_new(loop, on_busy, &took_ms);
+		struct loop_lag lag;
+
+		timer_start(timer, i % 2, 0);
+		clock_ms++;
+		loop_turn(loop);
+		assert_false(timer_active(timer));
+		loop_turn(loop);
+		loop_lag(loop, &lag);
+		assert_memory_equal(lag.slow,
+			((const uint64_t[]){
+				rows[i / 2].slow[0], rows[i / 2].slow[1], rows[i / 2].slow[2]}),
+			sizeof lag.slow);
+		assert_int_equal(lag.worst_ms, took_ms > 10 ? took_ms : 0);
+		loop_lag(loop, &lag);
+		assert_int_equal(lag.worst_ms, 0); /* since the last look */
+		timer_free(&timer);
+		loop_free(&loop);
+	}
+	clock_ms = 0;
+}
+
 int
 main(void)
 {
@@ -278,6 +319,7 @@ main(void)
 		cmocka_unit_test(timers_without_delay_hold_up_nobody),
 		cmocka_unit_test(timers_without_delay_may_end_each_other),
 		cmocka_unit_test(signals_come_on_the_loop),
+		cmocka_unit_test(slow_calls_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
