@@ -112,6 +112,7 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/core/log_queue_test \
 	tests/unit/base/core/log_test \
 	tests/unit/base/core/loop_test \
+	tests/unit/base/core/loop_timers_test \
 	tests/unit/base/os/ingress_interface_test \
 	tests/unit/base/os/notify_test \
 	tests/unit/base/os/send_ring_test \
@@ -156,10 +157,13 @@ tests_unit_base_core_log_test_SOURCES = tests/unit/base/core/log_test.c
 tests_unit_base_core_log_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_loop_test_SOURCES = tests/unit/base/core/loop_test.c
 tests_unit_base_core_loop_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_loop_timers_test_SOURCES = tests/unit/base/core/loop_timers_test.c
+tests_unit_base_core_loop_timers_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_os_ingress_interface_test_SOURCES = tests/unit/base/os/ingress_interface_test.c
 tests_unit_base_os_ingress_interface_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_os_send_ring_test_SOURCES = tests/unit/base/os/send_ring_test.c
 tests_unit_base_os_send_ring_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_os_send_ring_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_uring_queue_init -Wl,--wrap=io_uring_submit_and_wait
 tests_unit_base_os_notify_test_SOURCES = tests/unit/base/os/notify_test.c
 tests_unit_base_os_notify_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_conf_opt_test_SOURCES = tests/unit/base/conf/opt_test.c

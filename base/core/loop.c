@@ -389,11 +389,14 @@ loop_once(struct loop *loop, bool wait)
 	int n;
 
 	uv_update_time(&loop->uv);
-	if (uv_backend_timeout(&loop->uv) == 0)
+	if (uv_backend_timeout(&loop->uv) == 0) {
 		uv_run(&loop->uv, UV_RUN_NOWAIT);
+		uv_update_time(&loop->uv); /* it has measured what it ran */
+	}
 	run_soon(loop);
 	loop_end_turn(loop);
 	watch_apply(loop);
+	loop_measure(loop);
 	wait = wait && TAILQ_EMPTY(&loop->soon) && !loop->stopping;
 	loop->looks++;
 	n = epoll_wait(loop->epoll, events, EVENTS, wait ? loop_wait_ms(loop) : 0);

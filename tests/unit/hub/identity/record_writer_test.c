@@ -3,6 +3,7 @@
 #include "hub/identity/record_writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/core/log.h"
+#include "tests/unit/patience.h"
 
 enum { RECORDS = 200 }; /* more than one batch */
 
@@ -319,6 +321,82 @@ a_disk_that_is_behind_is_known(void **state)
 		check_written(i, "record");
 }
 
+static void
+on_answer(void *arg)
+{
+	((struct record_answer *)arg)->fn = NULL;
+}
+
+/* Returns the rc of its answer. */
+static int
+put_and_hear(struct record_writer *w, struct loop *loop, const char *line)
+{
+	struct record_answer answer = {.loop = loop, .fn = on_answer, .rc = 1};
+	auto_free char *path = xasprintf("%s/1", dir);
+
+	record_writer_put(w,
+		&(struct record_put){.name = "edge-1",
+			.path = path,
+			.text = xstrdup("record 1"),
+			.line = xstrdup(line),
+			.answer = &answer});
+	patience_until(patience_turn(loop), answer.fn == NULL);
+	return answer.rc;
+}
+
+/* Who waits for a record's line and file is told, and tells others: no log does. The journal is
+ * what is wrong, so that it is tried before it is right again. */
+static void
+who_waits_is_told(void **state)
+{
+	auto_free char *gone = xasprintf("%s/gone", dir), *journal = xasprintf("%s/journal", gone),
+		       *lines = NULL;
+	struct record_writer *w = NULL;
+	struct loop *loop = NULL;
+	char log[1024] = "";
+	int log_pipe[2], saved = dup(STDERR_FILENO);
+
+	(void)state;
+	assert_int_equal(pipe2(log_pipe, O_NONBLOCK | O_CLOEXEC), 0);
+	assert_int_equal(loop_new(&loop, NULL), 0);
+	assert_int_equal(record_writer_new(&w, journal, NULL), 0);
+	writes = 0;
+	log_setup(LOG_LEVEL_WARN, LOG_FORMAT_TEXT);
+	dup2(log_pipe[1], STDERR_FILENO);
+	assert_int_equal(put_and_hear(w, loop, "one\n"), -ENOENT);
+	assert_int_equal(read(log_pipe[0], log, sizeof log - 1), -1);
+	put(w, 2, "/gone", "record");
+	record_writer_wait(w, "edge-2");
+	assert_true(read(log_pipe[0], log, sizeof log - 1) > 0);
+	dup2(saved, STDERR_FILENO);
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	assert_non_null(strstr(log, "node=edge-2 "));
+	assert_int_equal(writes, 1);
+	assert_int_equal(put_and_hear(w, loop, "one\n"), -ENOENT);
+	assert_false(record_writer_has(w, "edge-1"));
+	record_writer_retry(w);
+	record_writer_free(&w); /* once it has tried */
+	assert_int_equal(writes, 1);
+
+	assert_int_equal(record_writer_new(&w, journal, NULL), 0);
+	assert_int_equal(put_and_hear(w, loop, "one\n"), -ENOENT);
+	assert_int_equal(mkdir(gone, 0700), 0);
+	assert_true(has_problem(w));
+	record_writer_retry(w);
+	patience_until(patience_turn(loop), !has_problem(w));
+	assert_int_equal(put_and_hear(w, loop, "two\n"), 0);
+	assert_int_equal(file_read(journal, 4096, &lines, NULL), 0);
+	assert_string_equal(lines, "two\n");
+	record_writer_free(&w);
+	check_written(1, "record");
+	assert_int_equal(unlink(journal), 0);
+	assert_int_equal(rmdir(gone), 0);
+	loop_free(&loop);
+	close(saved);
+	close(log_pipe[0]);
+	close(log_pipe[1]);
+}
+
 int
 main(void)
 {
@@ -330,6 +408,7 @@ main(void)
 		cmocka_unit_test(no_thread),
 		cmocka_unit_test_setup_teardown(what_waits_is_replaced, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_disk_that_is_behind_is_known, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_waits_is_told, set_up, tear_down),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);

@@ -77,6 +77,7 @@ on_node_opened(
 	static const struct stream_events events = {
 		.readable = echo_back, .writable = echo_back, .reset = on_node_reset};
 	struct node *n = arg;
+	unsigned status;
 
 	n->opened++;
 	if (n->stream != NULL) {
@@ -87,9 +88,9 @@ on_node_opened(
 	assert_int_equal(request->n_fields, 1); /* none of the hub's own */
 	snprintf(n->field, sizeof n->field, "%s=%s", request->fields[0].name,
 		request->fields[0].value);
-	if (strcmp(request->authority, "refused:1") == 0) {
+	if (sscanf(request->authority, "refused:%u", &status) == 1) {
 		*reason = "nobody listens";
-		return 502;
+		return status;
 	}
 	n->stream = st;
 	stream_accept(st, &events, n);
@@ -299,9 +300,18 @@ bed_echo(struct caller *c)
 void
 bed_refused(struct tunnel *t, struct caller *c)
 {
-	assert_int_equal(bed_ask(t, c, "refused:1", false), 0);
-	until(c->answered == 1);
-	assert_int_equal(c->status, 502);
-	assert_string_equal(c->reason, "nobody listens");
-	stream_close(&c->stream, STREAM_CANCELLED);
+	/* on a worker, what refuses nothing is an error of the node's */
+	const struct {
+		const char *target;
+		unsigned status;
+	} rows[] = {{"refused:400", 400}, {"refused:599", 599}, {"refused:502", 502},
+		{"refused:302", bed_workers != NULL ? 502 : 302}};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(bed_ask(t, c, rows[i].target, false), 0);
+		until(c->answered == 1);
+		assert_int_equal(c->status, rows[i].status);
+		assert_string_equal(c->reason, "nobody listens");
+		stream_close(&c->stream, STREAM_CANCELLED);
+	}
 }

@@ -12,6 +12,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/core/util.h"
+#include "hub/replicas/tunnels.h"
 #include "tests/unit/hub/replicas/tunnel_session_bed.h"
 #include "tunnel/h2/session_private.h"
 
@@ -132,6 +133,90 @@ test_first_bytes_that_wait(void **state)
 	session_free(&t.node.session);
 	until(c.reset != 0);
 	assert_int_equal(c.reset, STREAM_REFUSED);
+	bed_end(&t);
+}
+
+static void
+on_silence(void *arg)
+{
+	struct session *s = ((struct tunnel_session *)arg)->session;
+	struct stream *st;
+
+	s->silent = true;
+	TAILQ_FOREACH(st, &s->streams, link)
+		frames_hear_fading(st, true);
+	session_kick(s);
+}
+
+static void
+on_fading(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+/* The node's end of the tunnel answers nothing any more. A dial of which nothing has gone out ends,
+ * to begin again elsewhere; the others go on, and their owners are told. */
+static void
+test_a_tunnel_that_falls_silent(void **state)
+{
+	struct caller dialling, fed, waits;
+	unsigned faded[2] = {0};
+	struct tunnel t;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &waits, true);
+	assert_int_equal(bed_ask(&t, &fed, "later:1", false), 0);
+	stream_write(fed.stream, "hello", 5);
+	until(session_stats(t.node.session)->bytes_in == 5);
+	assert_int_equal(bed_ask(&t, &dialling, "later:1", false), 0);
+	until(t.node.opened == 3);
+	stream_on_fading(waits.stream, on_fading, &faded[0]);
+	stream_on_fading(fed.stream, on_fading, &faded[1]);
+	t.node.session->wire->ops->hold(t.node.session->wire, true);
+	session_worker_ask(t.session->worker, on_silence, t.session);
+	until(dialling.reset != 0 && faded[0] > 0 && faded[1] > 0);
+	assert_int_equal(dialling.reset, STREAM_LOST);
+	assert_int_equal(fed.reset, 0);
+	assert_int_equal(waits.reset, 0);
+	assert_true(stream_is_doubted(waits.stream));
+	stream_close(&fed.stream, STREAM_CANCELLED);
+	stream_close(&waits.stream, STREAM_CANCELLED);
+	bed_end(&t);
+}
+
+static void
+on_crowd(void *arg)
+{
+	((struct tunnel_session *)arg)->session->leaving += SESSION_QUEUE;
+}
+
+static void
+on_crowd_left(void *arg)
+{
+	((struct tunnel_session *)arg)->session->leaving -= SESSION_QUEUE;
+}
+
+/* A node's tunnel that takes no more now: told as what it is, and not as the hub's. */
+static void
+test_a_tunnel_that_is_behind(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &c, false);
+	stream_close(&c.stream, STREAM_CANCELLED);
+	session_worker_ask(t.session->worker, on_crowd, t.session);
+	assert_int_equal(bed_ask(&t, &c, "echo:1", false), 0);
+	until(c.answered == 1);
+	assert_int_equal(c.status, 503);
+	assert_string_equal(c.reason, tunnels_why_not(-EAGAIN));
+	stream_close(&c.stream, STREAM_CANCELLED);
+	session_worker_ask(t.session->worker, on_crowd_left, t.session);
+	bed_reach(&t, &c, false);
+	stream_close(&c.stream, STREAM_CANCELLED);
 	bed_end(&t);
 }
 
@@ -306,6 +391,8 @@ main(void)
 		BOTH(test_freed_early),
 		ON_WORKERS(test_slow_readers),
 		ON_WORKERS(test_first_bytes_that_wait),
+		ON_WORKERS(test_a_tunnel_that_falls_silent),
+		ON_WORKERS(test_a_tunnel_that_is_behind),
 		ON_WORKERS(test_figures_wait_for_no_worker),
 		BOTH(test_tunnel_is_used_up),
 		ON_WORKERS(test_streams_are_used_up),

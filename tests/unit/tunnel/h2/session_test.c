@@ -294,8 +294,20 @@ test_turns_to_send(void **state)
 
 /* --- a peer that reads late ----------------------------------------------------------------- */
 
+static const struct transport_ops *socket_ops;
+static bool wants_room;
+
+static void
+on_want(struct transport *w, bool writable)
+{
+	assert_true(writable != wants_room); /* each call costs a system call */
+	wants_room = writable;
+	socket_ops->want(w, writable);
+}
+
 /* It has given room for more than sockets hold, reads nothing for a while, and then all without
- * saying a word: the rest goes on. */
+ * saying a word: the rest goes on. Meanwhile the socket is asked for room, and not after that, or
+ * it would tell of it again and again. */
 static void
 test_a_late_reader(void **state)
 {
@@ -307,6 +319,7 @@ test_a_late_reader(void **state)
 	static char bytes[1 << 16];
 	struct bed b;
 	struct session_setup setup = {.role = SESSION_SERVER};
+	struct transport_ops ops;
 	size_t sent = 0, got = 0, before;
 	int fd[2];
 	ssize_t n;
@@ -321,6 +334,10 @@ test_a_late_reader(void **state)
 	session_free(&b.near);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
 	setup.wire = transport_socket(b.loop, fd[1]);
+	socket_ops = setup.wire->ops;
+	ops = *socket_ops;
+	ops.want = on_want;
+	setup.wire->ops = &ops;
 	assert_int_equal(session_new(&setup, &b.far), 0);
 	assert_int_equal(write(fd[0], hello, sizeof hello - 1), sizeof hello - 1);
 	bed_until(&b, b.n_ends == 1);
@@ -334,6 +351,7 @@ test_a_late_reader(void **state)
 			bed_wait(&b);
 	} while (sent > before);
 	assert_true(sent < MOST && stream_queued(b.ends[0]->st) > 0);
+	assert_true(wants_room);
 	for (unsigned turns = 0; got < sent && turns < 1000; turns++) {
 		while ((n = read(fd[0], bytes, sizeof bytes)) > 0)
 			got += (size_t)n;
@@ -341,6 +359,7 @@ test_a_late_reader(void **state)
 	}
 	assert_true(got >= sent);
 	assert_int_equal(stream_queued(b.ends[0]->st), 0);
+	assert_false(wants_room);
 	close(fd[0]);
 	bed_fini(&b);
 }

@@ -445,6 +445,7 @@ test_lost_session_tells_streams(void **state)
 	bed_until(&b, e.reset);
 	assert_int_equal(e.code, STREAM_LOST);
 	assert_int_equal(b.near_rc, -ECONNRESET);
+	assert_string_equal(b.near_why, "the peer closed the connection");
 	assert_int_equal(stream_room(e.st), 0); /* an orphan does no harm */
 	stream_end(e.st);
 	stream_close(&e.st, STREAM_DONE);

@@ -183,6 +183,7 @@ test_a_peer_that_is_gone_meanwhile(void **state)
 	session_free(&c->b.near);
 	bed_until(&c->b, c->b.far_rc != 1);
 	assert_int_equal(c->b.far_rc, -ECONNRESET);
+	assert_string_equal(c->b.far_why, "Connection reset by peer");
 	assert_int_equal(events, 1);
 	bed_fini(&c->b);
 	bed_resets_per_s = 0;
