@@ -647,38 +647,7 @@ test_who_is_not_read_is_not_dead(void **state)
 	raw_fini(&r);
 }
 
-/* --- numbers and memory --------------------------------------------------------------------- */
-
-static void
-test_ten_thousand_at_once(void **state)
-{
-	enum { N = 10000 };
-	struct bed b;
-	struct end *e = xcalloc(N, sizeof *e);
-	unsigned refused = 0;
-
-	(void)state;
-	bed_init_limits(&b, true, N, 1500);
-	b.silent = true;
-	for (int i = 0; i < N; i++)
-		bed_open(&b, &e[i], "a:1");
-	/* As many as the wire takes go before it is heard that 1500 is the most; the rest wait
-	 * until some have gone. */
-	bed_until(&b,
-		session_stats(b.near)->streams == 0 ||
-			session_stats(b.near)->resets_received > 1000);
-	for (int i = 0; i < N; i++)
-		refused += e[i].reset && e[i].code == STREAM_REFUSED;
-	assert_int_equal(b.n_ends, 1500);
-	assert_int_equal(session_stats(b.far)->streams, 1500);
-	assert_in_range(refused, 1001, N - 1500);
-	assert_int_equal(b.near_rc, 1);
-	for (int i = 0; i < N; i++)
-		stream_close(&e[i].st, STREAM_CANCELLED);
-	bed_until(&b, session_stats(b.far)->streams == 0);
-	bed_fini(&b);
-	free(e);
-}
+/* --- memory and time --------------------------------------------------------------------- */
 
 static void
 write_pieces(struct end *e)
@@ -807,7 +776,6 @@ main(void)
 		cmocka_unit_test(test_large_heads_without_end),
 		cmocka_unit_test(test_a_turn_has_an_end),
 		cmocka_unit_test(test_who_is_not_read_is_not_dead),
-		cmocka_unit_test(test_ten_thousand_at_once),
 		cmocka_unit_test(test_fifty_of_a_hundred_stall),
 		cmocka_unit_test(test_short_memory_holds_writers),
 		cmocka_unit_test(test_pings_pass_bulk),

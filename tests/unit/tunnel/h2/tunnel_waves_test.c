@@ -1,5 +1,5 @@
 /* A hundred thousand dials that nobody waits for: nothing of them is left. And a server that limits
- * them, and a client whose transport takes none. */
+ * them, a client whose transport takes none, and more at once than the server takes. */
 #include <errno.h>
 #include <malloc.h>
 #include <setjmp.h>
@@ -214,6 +214,37 @@ test_given_up_before_they_leave(void **state)
 	bed_fini(&b);
 }
 
+static void
+test_ten_thousand_at_once(void **state)
+{
+	enum { N = 10000 };
+	struct bed b;
+	struct end *e = xcalloc(N, sizeof *e);
+	unsigned refused = 0;
+
+	(void)state;
+	bed_init_limits(&b, true, N, 1500);
+	b.silent = true;
+	for (int i = 0; i < N; i++)
+		bed_open(&b, &e[i], "a:1");
+	/* As many as the wire takes go before it is heard that 1500 is the most; the rest wait
+	 * until some have gone. */
+	bed_until(&b,
+		session_stats(b.near)->streams == 0 ||
+			session_stats(b.near)->resets_received > 1000);
+	for (int i = 0; i < N; i++)
+		refused += e[i].reset && e[i].code == STREAM_REFUSED;
+	assert_int_equal(b.n_ends, 1500);
+	assert_int_equal(session_stats(b.far)->streams, 1500);
+	assert_in_range(refused, 1001, N - 1500);
+	assert_int_equal(b.near_rc, 1);
+	for (int i = 0; i < N; i++)
+		stream_close(&e[i].st, STREAM_CANCELLED);
+	bed_until(&b, session_stats(b.far)->streams == 0);
+	bed_fini(&b);
+	free(e);
+}
+
 int
 main(void)
 {
@@ -222,6 +253,7 @@ main(void)
 		cmocka_unit_test(test_a_peer_that_gives_up_too_many),
 		cmocka_unit_test(test_a_peer_that_is_gone_meanwhile),
 		cmocka_unit_test(test_given_up_before_they_leave),
+		cmocka_unit_test(test_ten_thousand_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
