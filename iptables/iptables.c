@@ -13,7 +13,7 @@
 #include "iptables/maps/rules.h"
 
 /* How often to check for new bridge ports and obstacles; the pause applies after a change. */
-enum { TEND_MS = 4000, TEND_PAUSE_MS = 200, OWN_RETRY_MS = 2000, REFUSED6_MS = 60 * 1000 };
+enum { TEND_MS = 6000, TEND_PAUSE_MS = 200, OWN_RETRY_MS = 2000, REFUSED6_MS = 60 * 1000 };
 
 static guard_install_fn install_table;
 

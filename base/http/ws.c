@@ -222,13 +222,20 @@ ws_program_patience_ms(const struct ws_conn *c)
 	return (LIVENESS_PROGRAM_BEATS + 3) * c->beat_ms;
 }
 
+static uint64_t
+ws_probe_before_ms(const struct ws_conn *c)
+{
+	return liveness_alone(&c->line) ? PROBE_BEFORE_MS : FOLLOW_BEFORE_MS;
+}
+
 /* When a connection that shares its life is to be looked at; 0: always. */
 static uint64_t
 ws_shared_due_ms(const struct ws_conn *c)
 {
-	uint64_t at = liveness_link_ms(&c->line) + 2 * c->beat_ms + 1000 - PROBE_BEFORE_MS -
-		LIVENESS_EARLY_MS;
+	uint64_t at = liveness_link_ms(&c->line) + 2 * c->beat_ms + 1000;
 
+	/* who keeps it probes, the other end counts what the probes bring */
+	at -= c->keeps ? ws_probe_before_ms(c) : PROBE_BEFORE_MS + LIVENESS_EARLY_MS;
 	if (c->line.probing_ms != 0 || c->asked_ms != 0)
 		return 0;
 	at = MIN(at, c->line.heard_ms + LIVENESS_NAT_MS);
@@ -242,8 +249,7 @@ tick_shared(struct ws_conn *c, uint64_t now)
 {
 	const uint64_t limit = 2 * c->beat_ms + 1000;
 	const uint64_t ask = ws_program_patience_ms(c);
-	const uint64_t probe =
-		limit - (liveness_alone(&c->line) ? PROBE_BEFORE_MS : FOLLOW_BEFORE_MS);
+	const uint64_t probe = limit - ws_probe_before_ms(c);
 	const int fd = lws_get_socket_fd(c->wsi);
 	uint64_t link;
 
