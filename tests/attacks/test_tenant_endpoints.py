@@ -66,7 +66,7 @@ def test_his_timeouts(town):
 def test_his_connections(town):
     """A limit of the victim's is not used up by them."""
     town.show({"edgeway.io/max-connections": "4"}, {})
-    wait_for("no deadline", lambda: town.tenant.get(TENANT)[0] == 200)
+    wait_for("no deadline", lambda: town.tenant.get(TENANT + "slow")[0] == 200)
     held = [subprocess.Popen(town.tenant.argv("curl", "-s", TENANT + "hang"), stdout=subprocess.DEVNULL) for _ in range(8)]
     try:
         wait_for("they are under way", lambda: town.agent.metrics()["edgeway_lb_connections_active"] >= 8)
