@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/core/sock.h"
@@ -74,8 +75,12 @@ main(int argc, char **argv)
 	struct epoll_event ev[64];
 	int listener, epoll, processes = argc == 4 ? atoi(argv[3]) : 1;
 
-	for (; processes > 1 && fork() > 0; processes--)
-		;
+	for (; processes > 1; processes--) {
+		if (fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL); /* the bench kills the first alone */
+			break;
+		}
+	}
 	epoll = epoll_create1(0);
 	if (argc < 3 || argc > 4 || addr_parse(&at, argv[1], 0, &err) < 0 ||
 		addr_parse(&target, argv[2], 0, &err) < 0 ||
