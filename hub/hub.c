@@ -10,7 +10,6 @@ enum {
 	PORT = 10000,
 	HEARTBEAT_MS = 4000,
 	LOOK_MS = 2000,
-	SILENT_MS = 10 * 1000,
 	/* one of so many descriptors is for clients that have not authenticated */
 	PREAUTH_PART = 4,
 	PREAUTH_PLACES_MAX = 16384,
@@ -81,15 +80,12 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 static void
 hub_look_at_threads(struct hub *hub)
 {
-	const bool silent = hub_silent_thread_ms(hub) > SILENT_MS;
+	auto_free char *trouble = hub_thread_trouble(hub);
 
-	if (silent && hub->thread_silent)
+	if (trouble != NULL && hub->thread_silent)
 		log_limited(LOG_LEVEL_ERROR, 60, "hub",
-			"a thread that carries tunnels stands still, and with it the streams of "
-			"its nodes; restart the hub if it stays so (gdb -p tells where it is) "
-			"seconds=%llu",
-			(unsigned long long)(hub_silent_thread_ms(hub) / 1000));
-	hub->thread_silent = silent;
+			"%s; restart the hub if it stays so (gdb -p tells where it is)", trouble);
+	hub->thread_silent = trouble != NULL;
 }
 
 static void

@@ -121,7 +121,7 @@ struct hub {
 	char *data_dir;
 	char *disk_problem; /* why data_dir cannot be written; NULL: it can. hub_disk.c */
 	uint64_t disk_tried_ms; /* mono_ms; 0: never */
-	bool thread_silent; /* at the last look: hub_silent_thread_ms */
+	bool thread_silent; /* at the last look: hub_thread_trouble */
 	uint64_t crl_told; /* hash of the revocations that nodes were told last */
 };
 
@@ -203,9 +203,8 @@ uint64_t hub_tunnel_claimed(void *hub, const char *node);
 void hub_asks_end(struct hub *hub);
 
 /* --- hub_tell.c ----------------------------------------------------------------------------- */
-/* How long the thread of tunnels that has been silent longest has told no figures; a second, unless
- * it hangs. */
-uint64_t hub_silent_thread_ms(const struct hub *hub);
+/* That a thread of tunnels stands still, which the caller frees; NULL: none does. */
+char *hub_thread_trouble(const struct hub *hub);
 /* `sources` of web_config. */
 void hub_web_sources(void *hub, struct survey_sources *to);
 

@@ -4,7 +4,10 @@
 
 #include "model/json.h"
 
-enum { STATE_PART = 64 * 1024 }; /* bytes of services at once */
+enum {
+	STATE_PART = 64 * 1024, /* bytes of services at once */
+	SILENT_MS = 10 * 1000,
+};
 
 bool
 hub_ready(const struct hub *hub)
@@ -34,11 +37,36 @@ hub_addr(const struct hub *hub)
 	return hub->nodes != NULL ? nodes_addr(hub->nodes) : hub->nodes_config.listen;
 }
 
-uint64_t
-hub_silent_thread_ms(const struct hub *hub)
+/* How long the thread of tunnels that has been silent longest has told no figures; a second, unless
+ * it hangs. */
+static uint64_t
+silent_thread_ms(const struct hub *hub)
 {
 	return MAX(session_workers_age_ms(hub->sessions),
 		session_workers_age_ms(hub->outward_sessions));
+}
+
+char *
+hub_thread_trouble(const struct hub *hub)
+{
+	const uint64_t ms = silent_thread_ms(hub);
+
+	if (ms <= SILENT_MS)
+		return NULL;
+	return xasprintf("a thread that carries tunnels stands still, and with it the streams of "
+			 "its nodes: nothing was heard of it for %llu s",
+		(unsigned long long)(ms / 1000));
+}
+
+static void
+thread_state(const struct hub *hub, struct buf *out)
+{
+	auto_free char *trouble = hub_thread_trouble(hub);
+
+	if (trouble == NULL)
+		return;
+	buf_adds(out, ",\"threadTrouble\":");
+	json_add_text(out, trouble);
 }
 
 void
@@ -92,7 +120,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	metric_gauge(m, "edgeway_tunnel_figures_age_seconds",
 		"How old the figures of the tunnels are that other threads count: a second, unless "
 		"such a thread hangs.",
-		NULL, (double)hub_silent_thread_ms(hub) / 1000);
+		NULL, (double)silent_thread_ms(hub) / 1000);
 	tls_workers_metrics(hub->workers, m);
 	floods_metrics(hub->floods, m);
 	neighbours_metrics(inquiries_neighbours(hub->neighbour_queries), m);
@@ -309,8 +337,7 @@ hub_state(const struct hub *hub, struct buf *out)
 	neighbours_state(inquiries_neighbours(hub->neighbour_queries), out);
 	buf_adds(out, ",\"outward\":");
 	tunnels_state(hub->outward_tunnels, out);
-	buf_printf(out, ",\"silentThreadSeconds\":%llu",
-		(unsigned long long)(hub_silent_thread_ms(hub) / 1000));
+	thread_state(hub, out);
 	buf_adds(out, ",\"floods\":");
 	floods_state(hub->floods, loop_now_ms(hub->loop), out);
 	buf_adds(out, ",\"peers\":");

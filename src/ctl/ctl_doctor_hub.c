@@ -238,12 +238,10 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 			"is there room, and may the hub write, under its dataDir?", "%s",
 			ctl_text(source, "copies_problem"));
 	hub_findings_nodes(f, hub);
-	if (ctl_number(hub, "silentThreadSeconds") > 10)
+	if (ctl_text(hub, "threadTrouble")[0] != '\0')
 		findings_add(f, "tunnels", VERDICT_BAD,
-			"restart the hub if it stays so; gdb -p tells where the thread is",
-			"a thread that carries tunnels stands still, and with it the streams of "
-			"its nodes: nothing was heard of it for %.0f s",
-			ctl_number(hub, "silentThreadSeconds"));
+			"restart the hub if it stays so; gdb -p tells where the thread is", "%s",
+			ctl_text(hub, "threadTrouble"));
 	if (ctl_text(hub, "floods.trouble")[0] != '\0')
 		findings_add(f, "tunnels", VERDICT_BAD,
 			"update its agent; if its certificate is in other hands: edgewayctl node "

@@ -273,8 +273,9 @@ session_look(struct session *s)
 		session_kick(s);
 	next = MIN(next, s->behind ? now + s->limits.dead_ms : life_dead_at(s));
 	next = MIN(MIN(life_ping_at(s), life_silent_at(s)), next);
+	/* A ping that is outstanding may be answered meanwhile, and bulk is measured by them. */
 	if (s->ping_ms != 0 || s->bulk || life_is_in_use(s))
-		next = MIN(next, now + s->limits.ping_ms); /* it may be answered meanwhile */
+		next = MIN(next, now + s->limits.ping_ms);
 	s->look_ms = MAX(next, now + 1);
 	timer_start(s->life, s->look_ms - now, 0);
 }

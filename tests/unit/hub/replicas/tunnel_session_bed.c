@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/core/util.h"
+#include "tunnel/h2/session_private.h"
 
 enum { MEMORY = 8 << 20 };
 
@@ -314,4 +315,16 @@ bed_refused(struct tunnel *t, struct caller *c)
 		assert_string_equal(c->reason, "nobody listens");
 		stream_close(&c->stream, STREAM_CANCELLED);
 	}
+}
+
+void
+bed_on_crowd(void *session)
+{
+	((struct session *)session)->leaving += SESSION_QUEUE;
+}
+
+void
+bed_on_crowd_left(void *session)
+{
+	((struct session *)session)->leaving -= SESSION_QUEUE;
 }

@@ -69,6 +69,10 @@ void bed_reach(struct tunnel *t, struct caller *c, bool held);
 void bed_echo(struct caller *c);
 /* Dials where nobody listens, and is told so. */
 void bed_refused(struct tunnel *t, struct caller *c);
+/* For session_worker_ask: a session has as many given-up streams that wait for its wire as it may,
+ * and has them no more. */
+void bed_on_crowd(void *session);
+void bed_on_crowd_left(void *session);
 /* A caller's stream_events. */
 void bed_on_answered(void *arg, unsigned status, const char *reason);
 void bed_on_reset(void *arg, unsigned code);

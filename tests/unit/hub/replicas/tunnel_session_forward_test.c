@@ -146,18 +146,6 @@ test_the_way_is_lost(void **state)
 	bed_end(&t);
 }
 
-static void
-on_crowd(void *arg)
-{
-	((struct session *)arg)->leaving += SESSION_QUEUE;
-}
-
-static void
-on_crowd_left(void *arg)
-{
-	((struct session *)arg)->leaving -= SESSION_QUEUE;
-}
-
 /* The owner's loop is behind by many calls that were given up: told as what it is. */
 static void
 test_a_hub_that_is_behind(void **state)
@@ -171,13 +159,13 @@ test_a_hub_that_is_behind(void **state)
 	bed_reach(&t, &c, false);
 	stream_close(&c.stream, STREAM_CANCELLED);
 	w = t.session->worker;
-	session_worker_ask(w, on_crowd, w->far);
+	session_worker_ask(w, bed_on_crowd, w->far);
 	assert_int_equal(bed_ask(&t, &c, "echo:1", false), 0);
 	until(c.answered == 1);
 	assert_int_equal(c.status, 503);
 	assert_string_equal(c.reason, "the hub carries too many connections");
 	stream_close(&c.stream, STREAM_CANCELLED);
-	session_worker_ask(w, on_crowd_left, w->far);
+	session_worker_ask(w, bed_on_crowd_left, w->far);
 	bed_reach(&t, &c, false);
 	stream_close(&c.stream, STREAM_CANCELLED);
 	bed_end(&t);

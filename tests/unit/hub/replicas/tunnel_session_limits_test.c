@@ -185,18 +185,6 @@ test_a_tunnel_that_falls_silent(void **state)
 	bed_end(&t);
 }
 
-static void
-on_crowd(void *arg)
-{
-	((struct tunnel_session *)arg)->session->leaving += SESSION_QUEUE;
-}
-
-static void
-on_crowd_left(void *arg)
-{
-	((struct tunnel_session *)arg)->session->leaving -= SESSION_QUEUE;
-}
-
 /* A node's tunnel that takes no more now: told as what it is, and not as the hub's. */
 static void
 test_a_tunnel_that_is_behind(void **state)
@@ -208,13 +196,13 @@ test_a_tunnel_that_is_behind(void **state)
 	bed_start(&t);
 	bed_reach(&t, &c, false);
 	stream_close(&c.stream, STREAM_CANCELLED);
-	session_worker_ask(t.session->worker, on_crowd, t.session);
+	session_worker_ask(t.session->worker, bed_on_crowd, t.session->session);
 	assert_int_equal(bed_ask(&t, &c, "echo:1", false), 0);
 	until(c.answered == 1);
 	assert_int_equal(c.status, 503);
 	assert_string_equal(c.reason, tunnels_why_not(-EAGAIN));
 	stream_close(&c.stream, STREAM_CANCELLED);
-	session_worker_ask(t.session->worker, on_crowd_left, t.session);
+	session_worker_ask(t.session->worker, bed_on_crowd_left, t.session->session);
 	bed_reach(&t, &c, false);
 	stream_close(&c.stream, STREAM_CANCELLED);
 	bed_end(&t);
