@@ -1,7 +1,8 @@
 /*
  * A byte rate that several connections share (a token bucket): the caller asks how many bytes may
  * go now, and reports how many went. Unused tokens accumulate for RATE_BURST_MS. Plain data; the
- * caller passes the time. Not thread-safe.
+ * caller passes the time. From any thread; what several ask for at once may exceed the rate for a
+ * moment, and is a debt then.
  *
  *	if ((n = MIN(n, rate_room(&rate, now))) == 0)	// again after RATE_WAIT_MS
  *	rate_spend(&rate, n);
@@ -19,10 +20,10 @@ enum {
 };
 
 struct rate {
-	uint64_t per_s; /* bytes; 0: no limit */
+	_Atomic uint64_t per_s; /* bytes; 0: no limit */
 	int64_t room; /* bytes that may go; < 0: a debt to wait for */
 	uint64_t at_ms; /* time of `room` */
-	uint64_t *waits; /* incremented when nothing may go; NULL: not counted */
+	_Atomic uint64_t *waits; /* incremented when nothing may go; NULL: not counted */
 };
 
 /* SIZE_MAX without a limit; else 0 or at least RATE_PIECE. */
@@ -32,7 +33,8 @@ bool rate_rested(struct rate *r, uint64_t now_ms);
 /* n: may exceed rate_room's result where the size was not known before. */
 void rate_spend(struct rate *r, size_t n);
 
-/* Events one by one: `burst` at once, then per_s a second. All zeros: none has been yet. */
+/* Events one by one: `burst` at once, then per_s a second. All zeros: none has been yet. Not
+ * thread-safe. */
 struct rate_count {
 	double used; /* of the burst */
 	uint64_t at_ms; /* time of `used` */

@@ -28,7 +28,8 @@ struct quota {
 	TAILQ_HEAD(, account) idle; /* in the order in which they were last checked */
 	unsigned n_idle;
 	uint64_t seed;
-	uint64_t refused[QUOTA_KINDS], throttled[QUOTA_KINDS];
+	uint64_t refused[QUOTA_KINDS];
+	_Atomic uint64_t throttled[QUOTA_KINDS]; /* by all loops */
 };
 
 static const char *const kinds[QUOTA_KINDS] = {"caller", "node"};

@@ -2,7 +2,8 @@
  * Limits on use of the ingress: an account for each caller and each node that has streams, checked
  * against the limits of the configuration. Whoever opens a stream takes from both accounts and
  * gives back when it ends. An account without streams is kept until its rate has recovered, so that
- * its excess counts against the next stream. On the hub's loop.
+ * its excess counts against the next stream. On the hub's loop, but rates count on all
+ * (base/core/rate.h).
  *
  *	if ((account = quota_take(quota, QUOTA_CALLER, "cert:ops", now_ms)) == NULL)	// has as many streams as it may
  *	room = rate_room(quota_rate(account), now_ms);
@@ -35,8 +36,7 @@ struct account;
 struct quota *quota_new(const struct quota_limits *limits);
 /* All accounts must have been given back before. */
 void quota_free(struct quota **q);
-/* Changes the limits, for existing streams too, but a connection that is on a worker, as it began
- * without a limit of bytes, gets none (hub/replicas/relay_worker.h). */
+/* Changes the limits, for existing streams too. */
 void quota_adopt(struct quota *q, const struct quota_limits *limits);
 /* NULL: the account has reached its limit of streams. */
 struct account *quota_take(

@@ -10,6 +10,8 @@
  */
 #include "hub/replicas/tunnel_session_private.h"
 
+#include <string.h>
+
 #include "base/core/sock.h"
 
 struct relay_worker {
@@ -26,7 +28,10 @@ struct relay_worker {
 	int fd;
 	struct relay *relay;
 	bool over;
-	struct relay_report report; /* written before the owner is told */
+	union {
+		struct rate *rates[RELAY_RATES]; /* until `relay` begins */
+		struct relay_report report; /* from its end on, written before the owner is told */
+	};
 };
 
 /* --- on the owner's loop -------------------------------------------------------------------- */
@@ -92,15 +97,16 @@ static void
 relay_worker_on_taken(void *arg, struct stream *stream)
 {
 	struct relay_worker *r = arg;
+	struct relay_setup setup = {.loop = r->worker->loop,
+		.stream = stream,
+		.ended = relay_worker_on_relay_ended,
+		.arg = r};
 
+	memcpy(setup.rates, r->rates, sizeof setup.rates);
 	if (stream == NULL)
 		relay_worker_fail(r, "the stream was reset");
 	else
-		r->relay = relay_join(&(struct relay_setup){.loop = r->worker->loop,
-					      .stream = stream,
-					      .ended = relay_worker_on_relay_ended,
-					      .arg = r},
-			take_fd(&r->fd));
+		r->relay = relay_join(&setup, take_fd(&r->fd));
 }
 
 static void
@@ -153,22 +159,6 @@ relay_worker_on_free(void *arg)
 	sock_close(&r->fd, true);
 }
 
-struct crossing_order {
-	struct session_worker *worker;
-	int32_t id;
-};
-
-static void
-relay_worker_on_crossing_join(void *arg)
-{
-	struct crossing_order *o = arg;
-	struct crossing *c = crossing_find(o->worker, o->id);
-
-	if (c != NULL)
-		crossing_join(c);
-	free(o);
-}
-
 /* --- relays --------------------------------------------------------------------------------- */
 
 static struct session_worker *
@@ -178,29 +168,6 @@ relay_worker_of(struct session_workers *workers, const struct stream *st)
 		if (workers->workers[i].near != NULL && session_has(workers->workers[i].near, st))
 			return &workers->workers[i];
 	return NULL;
-}
-
-static bool
-relay_worker_is_limited(const struct relay_setup *setup)
-{
-	for (unsigned i = 0; i < RELAY_RATES; i++)
-		if (setup->rates[i] != NULL && setup->rates[i]->per_s != 0)
-			return true;
-	return false;
-}
-
-static struct relay_worker *
-relay_worker_join_here(
-	struct relay_worker *r, struct session_worker *w, const struct relay_setup *setup, int fd)
-{
-	if (w != NULL) {
-		struct crossing_order *o = xmalloc(sizeof *o);
-
-		*o = (struct crossing_order){w, stream_id(setup->stream)};
-		loop_post(w->loop, relay_worker_on_crossing_join, o);
-	}
-	r->relay = relay_join(setup, fd);
-	return r;
 }
 
 struct relay_worker *
@@ -213,14 +180,17 @@ relay_worker_join(struct session_workers *workers, const struct relay_setup *set
 
 	r->loop = setup->loop;
 	r->fd = -1;
-	if (w == NULL || relay_worker_is_limited(setup))
-		return relay_worker_join_here(r, w, setup, fd);
+	if (w == NULL) {
+		r->relay = relay_join(setup, fd);
+		return r;
+	}
 	r->worker = w;
 	r->ended = setup->ended;
 	r->arg = setup->arg;
 	r->near = setup->stream;
 	r->id = stream_id(r->near);
 	r->fd = fd;
+	memcpy(r->rates, setup->rates, sizeof r->rates);
 	stream_use(r->near, &near_events, r);
 	stream_end(r->near);
 	loop_post(w->loop, relay_worker_on_join, r);

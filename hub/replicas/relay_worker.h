@@ -1,8 +1,8 @@
 /*
  * A relay (tunnel/h2/relay.h) between a stream to a node and a caller's socket, on the worker's
  * loop that has the node's session: the bytes of a caller cross no loop. Everything here is called
- * on the owner's loop, and so is `ended`. Where the stream is not one of a worker's, or limits of
- * bytes, which all loops would have to share, apply, the relay is on the owner's loop.
+ * on the owner's loop, and so is `ended`. Where the stream is not one of a worker's, the relay is
+ * on the owner's loop.
  *
  *	relay = relay_worker_join(workers, &(struct relay_setup){.loop = loop, .stream = st, .ended = on_end, .arg = me}, fd);
  */

@@ -5,8 +5,7 @@
  * does with a tunnel of its own loop. Streams that nodes open are joined with one to the owner.
  *
  *	opened ─► dialling ─200─► joined: relay_join_stream, and the crossing is the relay
- *	                  └─200, held─► waits ─crossing_join─► joined
- *	                                      └─crossing_take, once `near` has ended─► `taken`
+ *	                  └─200, held─► waits ─crossing_take, once `near` has ended─► `taken`
  */
 #include "hub/replicas/tunnel_session_private.h"
 #include "hub/replicas/tunnels.h"
@@ -77,7 +76,8 @@ crossing_on_relay_ended(void *arg, const struct relay_report *report)
 	crossing_destroy(arg);
 }
 
-void
+/* Joins the two streams. */
+static void
 crossing_join(struct crossing *c)
 {
 	const struct relay_setup setup = {.loop = c->worker->loop,

@@ -73,7 +73,7 @@ struct tunnel_session *session_worker_find(const struct session_worker *w, uint6
 
 /* In tunnel_crossing.c, on the worker. */
 #define CROSSING_SESSION "edgeway-session" /* field: the id */
-#define CROSSING_HELD "edgeway-held" /* field: the stream waits for one of the two calls below */
+#define CROSSING_HELD "edgeway-held" /* field: the stream waits for crossing_take */
 unsigned crossing_opened(
 	void *worker, struct stream *st, const struct stream_request *request, const char **reason);
 /* The same for a stream that the node has opened in this session: it goes to the owner. */
@@ -81,8 +81,6 @@ unsigned crossing_opened_by_node(void *tunnel_session, struct stream *st,
 	const struct stream_request *request, const char **reason);
 /* NULL: it has ended. */
 struct crossing *crossing_find(const struct session_worker *w, int32_t id);
-/* Joins the two streams. */
-void crossing_join(struct crossing *c);
 /* Once all that crosses has come, and the crossing stream has ended: `taken` gets the node's
  * stream, and the crossing is gone; NULL: it was reset. */
 typedef void crossing_taken_fn(void *arg, struct stream *stream);

@@ -45,7 +45,7 @@ over_time_it_is_the_rate(void **state)
 static void
 what_went_too_much_is_waited_for(void **state)
 {
-	uint64_t waits = 0;
+	_Atomic uint64_t waits = 0;
 	struct rate r = {.per_s = 100000, .waits = &waits};
 
 	(void)state;

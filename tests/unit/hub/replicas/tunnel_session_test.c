@@ -24,7 +24,7 @@ on_relay_ended(void *arg, const struct relay_report *report)
 	relay_worker_free(&c->relay);
 }
 
-/* Returns the caller's end. rate: a limit that all loops share; NULL: none. */
+/* Returns the caller's end. rate: NULL: no limit. */
 static int
 join(struct caller *c, struct rate *rate)
 {
@@ -178,6 +178,30 @@ test_socket_is_handed_over(void **state)
 	bed_end(&t);
 }
 
+/* One that is set where there was none is for what is under way, too. */
+static void
+test_a_limit_of_bytes_comes_later(void **state)
+{
+	_Atomic uint64_t waits = 0;
+	struct rate rate = {.waits = &waits};
+	struct tunnel t;
+	struct caller c;
+	int fd;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &c, true);
+	fd = join(&c, &rate);
+	bulk_and_back(fd, "");
+	assert_int_equal(waits, 0);
+	rate.per_s = 1 << 20;
+	bulk_and_back(fd, "");
+	assert_true(waits > 0);
+	close(fd);
+	until(c.ended == 1);
+	bed_end(&t);
+}
+
 /* Whoever breaks it off, and whenever: both ends see a reset, and the owner is told once. */
 static void
 test_breaks(void **state)
@@ -281,6 +305,7 @@ main(void)
 		ON_WORKERS(test_codes_of_a_node),
 		BOTH(test_first_bytes),
 		BOTH(test_socket_is_handed_over),
+		BOTH(test_a_limit_of_bytes_comes_later),
 		BOTH(test_breaks),
 		BOTH(test_lost),
 		BOTH(test_drains),
