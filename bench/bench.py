@@ -37,12 +37,13 @@ class Results:
 
     def __init__(self, path):
         self.path = path
-        self.rows, self.bars, self.quantiles = {}, {}, {}
+        self.rows, self.bars, self.quantiles, self.machines = {}, {}, {}, []
 
     def read(self):
         self.rows.clear()
         self.bars.clear()
         self.quantiles.clear()
+        self.machines.clear()
         with open(self.path) as f:
             for line in map(json.loads, f):
                 if line["kind"] == "row":
@@ -51,6 +52,8 @@ class Results:
                     self.quantiles.setdefault((line["bench"], line["table"], line["row"]), []).append(line)
                 elif line["kind"] == "bar":
                     self.bars.setdefault((line["bench"], line["name"]), []).append(line)
+                elif line["kind"] == "machine":
+                    self.machines.append(line["machine"])
 
     def ratios(self, key):
         """Of each run: the rate against that of the table's base."""
@@ -65,8 +68,9 @@ class Results:
 
 
 def run_bench(name, path, smoke):
-    """Runs it once, and adds the bench's name to the lines that it wrote. Returns whether it ran to its end."""
-    own = path + ".part"
+    """Runs it once, and adds the bench's name to the lines that it wrote, after one of the machine before it. Returns whether it ran to its end."""
+    own, machine = path + ".part", frame.machine()
+    print(f"--- {name}, {machine}", flush=True)
     if os.path.exists(own):
         os.unlink(own)
     done = subprocess.run(["/usr/bin/python3", os.path.join(HERE, f"bench_{name}.py"), *(["--smoke"] if smoke else [])],
@@ -77,6 +81,7 @@ def run_bench(name, path, smoke):
     if not os.path.exists(own):
         return True
     with open(own) as f, open(path, "a") as to:
+        to.write(json.dumps({"bench": name, "kind": "machine", "machine": machine}) + "\n")
         for line in f:
             to.write(json.dumps({"bench": name, **json.loads(line)}) + "\n")
     os.unlink(own)
@@ -160,19 +165,20 @@ def main():
     results = Results(os.path.join(folder, "results.jsonl"))
     open(results.path, "a" if o.resume else "w").close()
     results.read()
-    begun, until, failed = frame.machine(), time.monotonic() + 60 * o.minutes, set()
+    until, failed = time.monotonic() + 60 * o.minutes, set()
     for n in range(max(o.most, o.runs)):
         for name in o.only:
             enough = results.runs(name) > n or (n >= o.runs and not results.unsteady(name))
             if enough or name in failed or time.monotonic() > until:
                 continue
-            print(f"--- {name}, run {n + 1}, {frame.machine()}", flush=True)
             if not run_bench(name, results.path, o.smoke):
                 failed.add(name)
             results.read()
+    if not results.machines:
+        sys.exit(f"nothing was measured; failed: {', '.join(sorted(failed))}")
     each = [results.runs(b) for b in BENCHES if results.runs(b) > 0]
     runs = str(min(each)) if min(each) == max(each) else f"{min(each)} to {max(each)}"
-    text = "\n".join([f"`bench/bench.py`, {'smoke' if o.smoke else f'{runs} runs each'}: begun on {begun}; ended on {frame.machine()}.",
+    text = "\n".join([f"`bench/bench.py`, {'smoke' if o.smoke else f'{runs} runs each'}: the first on {results.machines[0]}; the last on {results.machines[-1]}.",
                       *report_bars(results), *report_rows(results), *report_quantiles(results)]) + "\n"
     with open(os.path.join(folder, "report.md"), "w") as f:
         f.write(text)

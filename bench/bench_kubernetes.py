@@ -175,7 +175,7 @@ def tell_changes(sizes):
         print(f"| {services} | {services * 10} | {pods} | {nodes} | {seconds} | {rate:.0f} | {cores:.2f} | {peak:.0f} | {lag:.0f} | {queued:.0f} | {waiting:.0f} "
               f"| {merged:.0f} | {after:.1f} | {lost} |", flush=True)
         for name, value, limit in (("MB", peak, CHANGES_MB), ("cores", cores, CHANGES_CORES), ("kB queued", lag, LAG_KB), ("lost", lost, 0)):
-            print(f"{name}: {bar(f'kubernetes changes, {nodes} nodes: {name}', value, limit)}", file=sys.stderr)
+            print(f"{name}: {bar(f'kubernetes changes, {nodes} nodes, {pods} pods: {name}', value, limit)}", file=sys.stderr)
 
 
 def main():

@@ -76,7 +76,7 @@ struct client_conn {
 	bool h2_settings; /* and we have sent it our SETTINGS */
 	bool eof; /* the client has half-closed */
 	bool shut; /* and so has this side */
-	bool held; /* connector_request: a relay may have the stream on a worker */
+	bool held; /* connector_request: a relay takes the stream on its worker */
 	struct connect_op *reaching;
 	unsigned passes; /* hop count of the current request, from its CDN-Loop */
 	struct stream *stream;

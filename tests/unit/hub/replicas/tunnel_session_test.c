@@ -178,14 +178,17 @@ test_socket_is_handed_over(void **state)
 	bed_end(&t);
 }
 
-/* One that is set where there was none is for what is under way, too. */
+/* One that is set where there was none, or taken away, is so for what is under way, too. */
 static void
 test_a_limit_of_bytes_comes_later(void **state)
 {
 	_Atomic uint64_t waits = 0;
 	struct rate rate = {.waits = &waits};
+	char got[2 * RATE_BURST_LEAST];
 	struct tunnel t;
 	struct caller c;
+	size_t n = 0;
+	ssize_t rc;
 	int fd;
 
 	(void)state;
@@ -194,9 +197,16 @@ test_a_limit_of_bytes_comes_later(void **state)
 	fd = join(&c, &rate);
 	bulk_and_back(fd, "");
 	assert_int_equal(waits, 0);
-	rate.per_s = 1 << 20;
-	bulk_and_back(fd, "");
-	assert_true(waits > 0);
+	rate.per_s = 1;
+	assert_int_equal(write(fd, bulk, sizeof got), sizeof got);
+	until(waits > 0);
+	rate.per_s = 0;
+	while (n < sizeof got) {
+		patience_turn(loop);
+		if ((rc = read(fd, got + n, sizeof got - n)) > 0)
+			n += (size_t)rc;
+	}
+	assert_memory_equal(got, bulk, sizeof got);
 	close(fd);
 	until(c.ended == 1);
 	bed_end(&t);
