@@ -26,7 +26,7 @@ struct snapshot {
 	uint64_t version;
 	uint32_t first[SHARDS + 1]; /* services before each shard of by_name */
 	struct index by_name, by_ip, by_ns;
-	size_t n_restricted, n_external;
+	struct snapshot_counts counts;
 	struct local_callers *callers; /* holds a reference */
 };
 
@@ -342,16 +342,19 @@ make_plans(const struct change *changes, size_t n)
 	return plans;
 }
 
-static size_t
-count_restricted(const struct service *s)
+/* by: 1 or (size_t)-1. */
+static void
+count_service(struct snapshot_counts *c, const struct service *s, size_t by)
 {
-	return s != NULL && s->restricted;
-}
-
-static size_t
-count_external(const struct service *s)
-{
-	return s != NULL && service_is_external(s);
+	if (s == NULL)
+		return;
+	c->restricted += s->restricted ? by : 0;
+	c->external += service_is_external(s) ? by : 0;
+	c->without_address += s->fake_ip == 0 ? by : 0;
+	c->health_ports += s->health_port != 0 ? by : 0;
+	for (unsigned p = 0; p < s->n_ports; p++)
+		for (unsigned i = 0; i < s->ports[p].n_refused; i++)
+			c->refused[s->ports[p].endpoints[s->ports[p].n_endpoints + i].tier] += by;
 }
 
 static void
@@ -365,8 +368,8 @@ plan_steps(const struct snapshot *base, const struct plan *p, struct steps steps
 
 	if (old == NULL && c->service == NULL)
 		return;
-	next->n_restricted += count_restricted(c->service) - count_restricted(old);
-	next->n_external += count_external(c->service) - count_external(old);
+	count_service(&next->counts, old, (size_t)-1);
+	count_service(&next->counts, c->service, 1);
 	add_step(&steps[0], (struct step){.hash = p->hash, .add = c->service, .gone = old});
 	if (old != NULL)
 		ip_steps(&steps[2], old, false);
@@ -458,16 +461,10 @@ snapshot_callers(const struct snapshot *s)
 	return s->callers;
 }
 
-size_t
-snapshot_restricted(const struct snapshot *s)
+const struct snapshot_counts *
+snapshot_counts(const struct snapshot *s)
 {
-	return s->n_restricted;
-}
-
-size_t
-snapshot_external(const struct snapshot *s)
-{
-	return s->n_external;
+	return &s->counts;
 }
 
 bool

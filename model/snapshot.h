@@ -13,10 +13,19 @@
 #ifndef EDGEWAY_MODEL_SNAPSHOT_H
 #define EDGEWAY_MODEL_SNAPSHOT_H
 
+#include "base/core/special_addr.h"
 #include "model/service.h"
 
 struct snapshot;
 struct local_callers;
+
+struct snapshot_counts {
+	size_t restricted; /* services with restricted callers */
+	size_t external; /* services that are called from outside */
+	size_t without_address; /* services that have no fake IP */
+	size_t health_ports; /* services with a healthCheckNodePort */
+	size_t refused[SPECIAL_CLASSES]; /* endpoints that are not dialled, by why */
+};
 
 struct change {
 	const char *ns, *name;
@@ -35,8 +44,8 @@ void snapshot_unref(struct snapshot **s);
 struct snapshot *snapshot_with_callers(const struct snapshot *base, struct local_callers *callers);
 /* NULL: the hub has sent none. */
 const struct local_callers *snapshot_callers(const struct snapshot *s);
-size_t snapshot_restricted(const struct snapshot *s); /* services with restricted callers */
-size_t snapshot_external(const struct snapshot *s); /* services that are called from outside */
+/* Of all its services: no reader walks over them for a sum. */
+const struct snapshot_counts *snapshot_counts(const struct snapshot *s);
 
 bool snapshot_synced(const struct snapshot *s);
 uint64_t snapshot_version(const struct snapshot *s); /* grows by one with each snapshot_next */

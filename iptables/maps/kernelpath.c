@@ -225,7 +225,7 @@ kernelpath_use(struct kernelpath *d, const struct snapshot *s)
 	d->snapshot = snapshot_ref(s);
 	/* Only one of both: a key may differ only once in a transaction. */
 	if (old != NULL && snapshot_callers(old) != snapshot_callers(s) &&
-		snapshot_restricted(s) > 0)
+		snapshot_counts(s)->restricted > 0)
 		service_maps_again(d->frontends, s);
 	else
 		service_maps_use(d->frontends, old, s);

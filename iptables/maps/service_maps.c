@@ -550,7 +550,7 @@ service_maps_use(struct service_maps *f, const struct snapshot *old, const struc
 {
 	f->now = now;
 	f->callers = snapshot_callers(now);
-	if (snapshot_external(now) > 0)
+	if (snapshot_counts(now)->external > 0)
 		external_read_held(&f->external);
 	/* First mark the old ports as suspect: an address may pass from one service to another. */
 	snapshot_diff(old, now, on_old, f);
@@ -567,7 +567,7 @@ service_maps_again(struct service_maps *f, const struct snapshot *now)
 
 	f->now = now;
 	f->callers = snapshot_callers(now);
-	if (snapshot_external(now) > 0)
+	if (snapshot_counts(now)->external > 0)
 		external_read_held(&f->external);
 	while ((n = table_walk(&f->table, &slot, n)) != NULL)
 		service_maps_suspect(f, container_of(n, struct frontend, node));
@@ -635,7 +635,7 @@ service_maps_external(
 	struct told_external to = {f, fn, arg};
 
 	f->now = now;
-	for (size_t i = 0; i < snapshot_count(now) && snapshot_external(now) > 0; i++)
+	for (size_t i = 0; i < snapshot_count(now) && snapshot_counts(now)->external > 0; i++)
 		external_each(&f->external, snapshot_at(now, i), tell_external, &to);
 }
 
@@ -665,7 +665,7 @@ service_maps_look_external(struct service_maps *f, const struct snapshot *now)
 {
 	struct looked_external l = {.maps = f};
 
-	if (!f->external.on || snapshot_external(now) == 0)
+	if (!f->external.on || snapshot_counts(now)->external == 0)
 		return false;
 	f->now = now;
 	external_read_held(&f->external);

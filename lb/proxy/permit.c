@@ -140,7 +140,7 @@ permit_recheck(struct worker *w)
 {
 	char reason[PERMIT_REASON_MAX];
 
-	if (snapshot_restricted(w->snapshot) == 0)
+	if (snapshot_counts(w->snapshot)->restricted == 0)
 		return;
 	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
 		struct downstream *f = container_of(n, struct downstream, node);

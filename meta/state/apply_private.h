@@ -135,7 +135,6 @@ void apply_adopt(struct apply *a, const struct snapshot *next);
 void apply_scan(struct apply *a, bool all);
 /* Whether this service is in use but has no address. */
 bool apply_lacks_address(const struct apply *a, const char *key);
-size_t apply_without_address(const struct apply *a);
 /* Timer: addresses may have become free. */
 void apply_retry_addresses(void *apply);
 

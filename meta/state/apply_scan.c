@@ -102,21 +102,11 @@ apply_scan(struct apply *a, bool all)
 		scan_next(a, "");
 }
 
-size_t
-apply_without_address(const struct apply *a)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < snapshot_count(a->snapshot); i++)
-		n += snapshot_at(a->snapshot, i)->fake_ip == 0;
-	return n;
-}
-
 void
 apply_retry_addresses(void *arg)
 {
 	struct apply *a = arg;
 
-	if (apply_without_address(a) > 0)
+	if (snapshot_counts(a->snapshot)->without_address > 0)
 		apply_scan(a, false);
 }

@@ -127,7 +127,7 @@ apply_count(const struct apply *a)
 	struct apply_counts counts = a->counts;
 
 	counts.waiting = a->n_waiting;
-	counts.without_address = apply_without_address(a);
+	counts.without_address = snapshot_counts(a->snapshot)->without_address;
 	counts.ipam = ipam_count(a->ipam);
 	return counts;
 }

@@ -32,6 +32,7 @@ agent_use(void *arg, const struct snapshot *snapshot)
 	if (a->dns != NULL) /* last: who gets an address calls it at once */
 		dns_use(a->dns, snapshot);
 	agent_health_ports_look(a);
+	agent_findings_forget(a);
 	snapshot_unref(&old);
 }
 

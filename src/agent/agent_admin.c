@@ -69,11 +69,10 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 static size_t
 count_refused(const struct agent *a)
 {
-	size_t by_class[SPECIAL_CLASSES], n = 0;
+	size_t n = 0;
 
-	agent_refused(a, by_class);
 	for (unsigned i = 0; i < SPECIAL_CLASSES; i++)
-		n += by_class[i];
+		n += snapshot_counts(a->snapshot)->refused[i];
 	return n;
 }
 

@@ -12,9 +12,26 @@
 
 enum { LOOK_MS = 2000, CALM_MS = 6000, ASKER_MS = 60 * 1000 };
 
+void
+agent_findings_forget(struct agent *a)
+{
+	findings_fini(&a->of_services);
+	a->services_checked = false;
+}
+
 static void
-agent_findings_look(const struct agent *a, const char *json, size_t len, struct findings *f,
-	struct tree **state)
+agent_findings_services(struct agent *a, struct findings *f)
+{
+	if (!a->services_checked)
+		agent_check_services(&a->of_services, a->snapshot, agent_tunnel_wanted(a->options));
+	a->services_checked = true;
+	for (size_t i = 0; i < a->of_services.n; i++)
+		findings_copy(f, &a->of_services.list[i]);
+}
+
+static void
+agent_findings_look(
+	struct agent *a, const char *json, size_t len, struct findings *f, struct tree **state)
 {
 	struct err err;
 
@@ -23,13 +40,13 @@ agent_findings_look(const struct agent *a, const char *json, size_t len, struct 
 		return;
 	}
 	agent_checks(f, tree_document(*state, 0));
-	agent_check_services(f, a->snapshot, agent_tunnel_wanted(a->options));
+	agent_findings_services(a, f);
 	agent_check_cloud(f, tree_document(*state, 0), a->snapshot, a->options->tunnel_apiserver,
 		a->apiserver_asker);
 }
 
 void
-agent_findings_write(const struct agent *a, struct buf *state)
+agent_findings_write(struct agent *a, struct buf *state)
 {
 	struct findings f = {0};
 	struct tree *tree = NULL;
@@ -148,4 +165,5 @@ agent_findings_end(struct agent *a)
 	timer_free(&a->look);
 	findings_fini(&a->findings);
 	findings_fini(&a->findings_seen);
+	agent_findings_forget(a);
 }

@@ -136,7 +136,8 @@ agent_health_ports_end(struct agent *a)
 void
 agent_health_ports_look(struct agent *a)
 {
-	const bool on = a->ipt != NULL && !a->stopping && iptables_serves_external(a->ipt);
+	const bool on = a->ipt != NULL && !a->stopping && iptables_serves_external(a->ipt) &&
+		snapshot_counts(a->snapshot)->health_ports > 0;
 	struct health_port *h, *next;
 	size_t n = 0;
 

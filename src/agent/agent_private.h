@@ -97,6 +97,8 @@ struct agent {
 	struct timer *look; /* for the agent's checks of itself */
 	unsigned look_every_ms;
 	struct findings findings, findings_seen; /* what is reported; what the last check found */
+	struct findings of_services; /* if they are checked: a walk over all, once for a snapshot */
+	bool services_checked;
 	LIST_HEAD(, agent_answer) answers; /* to the hub's questions, while the workers are asked */
 };
 
@@ -242,8 +244,10 @@ void agent_health_ports_metrics(const struct agent *a, struct metrics *m);
 /* agent_findings.c: problems found, by agent_checks.h */
 void agent_findings_start(struct agent *a);
 void agent_findings_end(struct agent *a);
+/* The services have changed. */
+void agent_findings_forget(struct agent *a);
 /* state: as from agent_state_write; adds the list as JSON. */
-void agent_findings_write(const struct agent *a, struct buf *state);
+void agent_findings_write(struct agent *a, struct buf *state);
 
 /* agent_access.c: admin_fn, with the agent */
 void agent_access_check(void *agent, const struct admin_request *req, struct admin_reply *reply);
@@ -262,8 +266,6 @@ bool agent_waits_for_bridge(const struct agent *a);
 /* Returns whether units ordered after the agent may start: it serves, or lacks only the bridge,
  * which is created after it. See service_state_fn. */
 bool agent_announces(void *agent, struct buf *status);
-/* How many endpoints are refused because of their addresses (model/dial_guard.h), by class. */
-void agent_refused(const struct agent *a, size_t by_class[SPECIAL_CLASSES]);
 void agent_ready_metrics(const struct agent *a, struct metrics *m);
 
 #endif

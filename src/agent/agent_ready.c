@@ -50,33 +50,18 @@ agent_announces(void *arg, struct buf *status)
 	return true;
 }
 
-void
-agent_refused(const struct agent *a, size_t by_class[SPECIAL_CLASSES])
-{
-	memset(by_class, 0, SPECIAL_CLASSES * sizeof *by_class);
-	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
-		const struct service *s = snapshot_at(a->snapshot, i);
-
-		for (unsigned p = 0; p < s->n_ports; p++)
-			for (unsigned k = 0; k < s->ports[p].n_refused; k++)
-				by_class[s->ports[p].endpoints[s->ports[p].n_endpoints + k].tier]++;
-	}
-}
-
 static void
 refused_metrics(const struct agent *a, struct metrics *m)
 {
-	size_t by_class[SPECIAL_CLASSES];
 	char label[64];
 
-	agent_refused(a, by_class);
 	for (unsigned i = SPECIAL_NONE + 1; i < SPECIAL_CLASSES; i++)
 		metric_gauge(m, "edgeway_agent_refused_endpoints",
 			"Endpoints that are not dialled because of what their address is "
 			"(lb.allow).",
 			metric_label(label, sizeof label, "address",
 				special_addr_name((enum special_addr)i)),
-			(double)by_class[i]);
+			(double)snapshot_counts(a->snapshot)->refused[i]);
 }
 
 void

@@ -86,7 +86,7 @@ finds_who_is_called_from_outside(void **state)
 	step(&s, "n", "d",
 		make_external(
 			"d", 4, "\"externalIPs\":[\"198.51.100.7\",\"127.0.0.1\"]," PORT("0")));
-	assert_int_equal(snapshot_external(s), 3);
+	assert_int_equal(snapshot_counts(s)->external, 3);
 	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "b");
 	assert_int_equal(port, 80);
 	assert_string_equal(outside(s, "192.0.2.1", 80, &port), "c");
@@ -106,8 +106,39 @@ finds_who_is_called_from_outside(void **state)
 	step(&s, "n", "a", NULL);
 	step(&s, "n", "b", make("n", "b", 2, ""));
 	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "");
-	assert_int_equal(snapshot_external(s), 2);
+	assert_int_equal(snapshot_counts(s)->external, 2);
 	snapshot_unref(&s);
+}
+
+/* Sums follow each change: a service that comes, is replaced by another of its name, and goes. */
+static void
+sums_follow_the_changes(void **state)
+{
+	struct snapshot *s = snapshot_new(true), *none = snapshot_new(true);
+
+	(void)state;
+	step(&s, "n", "a", make("n", "a", 0, ""));
+	step(&s, "n", "b", make_external("b", 0, "\"healthPort\":30999," PORT("30080")));
+	step(&s, "n", "c",
+		make_external("c", 3,
+			"\"ports\":[{\"port\":80,\"mode\":\"tcp\",\"endpoints\":["
+			"{\"flags\":3,\"givenIP\":\"169.254.169.254\",\"givenPort\":80},"
+			"{\"flags\":3,\"givenIP\":\"169.254.169.254\",\"givenPort\":81}]}]"));
+	assert_int_equal(snapshot_counts(s)->without_address, 2);
+	assert_int_equal(snapshot_counts(s)->external, 1);
+	assert_int_equal(snapshot_counts(s)->health_ports, 1);
+	assert_int_equal(snapshot_counts(s)->refused[SPECIAL_METADATA], 2);
+	step(&s, "n", "b", make("n", "b", 2, ""));
+	assert_int_equal(snapshot_counts(s)->without_address, 1);
+	assert_int_equal(snapshot_counts(s)->external, 0);
+	assert_int_equal(snapshot_counts(s)->health_ports, 0);
+	step(&s, "n", "a", NULL);
+	step(&s, "n", "b", NULL);
+	step(&s, "n", "b", NULL); /* it is gone already */
+	step(&s, "n", "c", NULL);
+	assert_memory_equal(snapshot_counts(s), snapshot_counts(none), sizeof *snapshot_counts(s));
+	snapshot_unref(&s);
+	snapshot_unref(&none);
 }
 
 struct told {
@@ -414,6 +445,7 @@ main(void)
 		cmocka_unit_test(an_update_leaves_the_old_one_alone),
 		cmocka_unit_test(deletion_and_order_within_one_update),
 		cmocka_unit_test(an_address_passes_from_one_service_to_another),
+		cmocka_unit_test(sums_follow_the_changes),
 		cmocka_unit_test(random_changes_match_a_list),
 		cmocka_unit_test(ten_thousand_services),
 		cmocka_unit_test(ten_thousand_services_are_small),
