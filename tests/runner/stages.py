@@ -149,7 +149,7 @@ def table(words=()):
         # That the tarball is whole: it is built, installed, removed, and the tests are run that read other files than their own.
         Stage("distcheck", "one", 1200, make("gcc", "distcheck", f"TESTS={IN_TARBALL}", "AM_DISTCHECK_CONFIGURE_FLAGS=CFLAGS='-O0 -U_FORTIFY_SOURCE'"), ["gcc"],
               env={"XZ_OPT": "-1"}),
-        Stage("bench", "one", 900, make("gcc", "bench", "BENCH=smoke"), ["gcc"], lane="serial", again=make("gcc", "bench", "BENCH=smoke")),
+        Stage("bench", "one", 900, make("gcc", "bench", "BENCH=smoke"), ["gcc"], again=make("gcc", "bench", "BENCH=smoke")),
         Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"], lane="serial"),
         Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc"], lane="serial"),
         Stage("cross-arm", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", *CROSS.split()]),
