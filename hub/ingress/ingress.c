@@ -78,8 +78,10 @@ ingress_has_room(struct ingress *i, const char *door, int fd)
 	i->full++;
 	log_limited(LOG_LEVEL_WARN, 1, "ingress",
 		"a caller is turned away%s door=%s visits=%zu of=%zu",
-		descriptors ? ""
-			    : ": the descriptors that are left are for nodes, raise LimitNOFILE",
+		descriptors
+			? ""
+			: ": the descriptors that are left are for nodes; raise LimitNOFILE, up to "
+			  "65536, or add a replica",
 		door, i->n_visits, i->visits_most);
 	return false;
 }

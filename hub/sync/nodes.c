@@ -87,8 +87,8 @@ on_accept(void *arg, struct ws_conn *c)
 	if (status == 0 && n->n_peers >= n->most && !nodes_have(n, ws_peer_name(c))) {
 		n->full++;
 		status = admission_busy(c,
-			"this hub has as many nodes as it has descriptors for: raise LimitNOFILE, "
-			"or add a replica");
+			"this hub has as many nodes as it takes: add a replica, or raise "
+			"LimitNOFILE, up to 65536");
 	}
 	if (status == 0 && ws_header(c, "edgeway-version")[0] != '\0' &&
 		!sync_gate_open(&n->gate, mono_ms()))
@@ -448,8 +448,7 @@ on_socket(void *arg, int fd)
 	if (!descriptors_left(fd, FILES_PART)) {
 		log_limited(LOG_LEVEL_WARN, 6, "hub",
 			"a connection was turned away: the descriptors that are left are for files "
-			"and "
-			"the API; raise LimitNOFILE");
+			"and the API; raise LimitNOFILE, up to 65536, or add a replica");
 		return false;
 	}
 	alpn_mux_take(n->peek, fd, NULL);

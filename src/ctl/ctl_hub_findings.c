@@ -316,10 +316,10 @@ hub_findings_nodes(struct findings *f, const struct tree_node *hub)
 			ctl_text(hub, "unauthenticated.steps"));
 	if (ctl_number(hub, "nodesFull") > 0)
 		findings_add(f, "nodes", VERDICT_BAD,
-			"raise LimitNOFILE (two descriptors for each node, and three eighths of "
-			"all are for nodes), or run more replicas",
-			"nodes were asked to come later %s times, since this hub has no "
-			"descriptors for more",
+			"run more replicas, or raise LimitNOFILE, of which three eighths are for "
+			"nodes (nothing is gained beyond 65536: a hub takes 20000 nodes)",
+			"nodes were asked to come later %s times, since this hub has as many as "
+			"it takes",
 			ctl_text(hub, "nodesFull"));
 	if (ctl_number(hub, "joins.told_to_wait") > 0)
 		findings_add(f, "handshakes", VERDICT_NOTE, "they come back by themselves",

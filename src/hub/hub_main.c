@@ -473,6 +473,7 @@ hub_main_adopt(struct hub_options *to, struct hub_options *from)
 
 	to->log_level = from->log_level;
 	to->log_format = from->log_format;
+	to->drain_timeout = from->drain_timeout;
 	to->access = from->access;
 	to->ingress_redirect = from->ingress_redirect;
 	to->peers = from->peers; /* on the heap: each struct keeps one of the two lists */

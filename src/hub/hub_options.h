@@ -77,7 +77,7 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 		"what a node's streams carry, both ways together; 0: no bound", .reload = true) \
 	X(STRING, ingress_dns, "ingress.dns", "", "zone of the node names") \
 	X(ADDRESS, ingress_dns_listen, "ingress.dnsListen", "127.0.0.1:10053", \
-		"where the zone is served, IPv4; \"\": it is a suffix of names alone") \
+		"where the zone is served; \"\": it is a suffix of names alone") \
 	X(UINT, ingress_dns_ttl, "ingress.dnsTtl", "10", "seconds that resolvers may keep an answer", \
 		.min = 1, .max = 3600) \
 	X(LIST, ingress_node_addresses, "ingress.nodeAddresses", "", \
@@ -104,7 +104,7 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 	X(ENUM, seccomp, "seccomp", "enforce", "system calls that are not known to be needed: refused, or only told", \
 		.words = "enforce|log|off") \
 	X(DURATION, drain_timeout, "drainTimeout", "10s", "longest wait for open streams at the end", \
-		.max = 3600000)
+		.max = 3600000, .reload = true)
 /* clang-format on */
 
 struct hub_options {

@@ -144,3 +144,16 @@ def test_open_connections_keep_their_certificate(town):
         s.sendall(b"GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
         assert s.recv(4096).startswith(b"HTTP/1.1 200 ")
     assert town.subject() == "third"
+
+
+def test_the_longest_wait_at_the_end(lab):
+    config = os.path.join(lab.dir, "hub.yaml")
+    with open(config, "w") as f:
+        f.write("drainTimeout: 1h\n")
+    hub = labs.Hub(lab, "--config", config)
+    with open(config, "w") as f:
+        f.write("drainTimeout: 7s\n")
+    hub.process.popen.send_signal(signal.SIGHUP)
+    labs.wait_for("read again", lambda: hub.process.logged("reloaded key=drainTimeout"))
+    assert hub.process.stop() == 0
+    assert "drain_ms=7000" in hub.process.log()

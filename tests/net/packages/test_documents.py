@@ -43,8 +43,12 @@ def keys_of_help(program):
     return found
 
 
+def section_of_page(section):
+    return re.search(rf"^\.SH {section}\n(.*?)^\.SH ", read("doc", "edgeway.yaml.5"), re.M | re.S).group(1)
+
+
 def keys_of_page(section):
-    text = re.search(rf"^\.SH {section}\n(.*?)^\.SH ", read("doc", "edgeway.yaml.5"), re.M | re.S).group(1)
+    text = section_of_page(section)
     return {k: d.replace("\\-", "-") for k, d in re.findall(r'^\.BR (\S+) " \(\\fI(.*)\\fP\)"$', text, re.M)}
 
 
@@ -53,6 +57,39 @@ def test_keys(program, section):
     said, written = keys_of_help(program), keys_of_page(section)
     assert len(said) > 30 and set(said) == set(written)
     assert {k: d for k, d in written.items() if d != said[k] and not (said[k] == "" and d in WORDS_FOR_NOTHING)} == {}
+
+
+@pytest.mark.parametrize("program, section", [("agent", "AGENT"), ("hub", "HUB")])
+def test_what_is_reloaded(program, section):
+    """The page marks the keys that SIGHUP changes, and no others."""
+    shared = read("src", "common", "tracing_options.h")
+    rows = (read("src", program, f"{program}_options.h") + shared).split("\tX(")[1:]
+    reloaded = {re.search(r'"([\w.]+)"', row).group(1) for row in rows if ".reload = true" in row}
+    entries = re.split(r"^\.TP\n", section_of_page(section), flags=re.M)
+    marked = {re.match(r"\.BR (\S+)", e).group(1) for e in entries if re.search(r"^Reloaded\.$", e, re.M)}
+    assert len(reloaded) > 7 and marked == reloaded
+
+
+def test_words_of_problems():
+    """The page has each word that the agent gives to what it finds."""
+    page = read("doc", "edgeway-agent.8").replace("\\-", "-").split("\n.SH PROBLEMS\n")[1].split("\n.SH ")[0]
+    calls = [call for path in glob.glob(os.path.join(TOP, "src", "agent", "agent_checks*.c")) for call in re.findall(r"findings_name\(f,(.*?)\);", read(path), re.S)]
+    words = {word for call in calls for word in re.findall(r'"([a-z-]+)"', call)}
+    assert len(words) > 30 and {w for w in words if not re.search(rf"(^|\s){w}[,. ]", page)} == set()
+
+
+def test_metrics_in_the_text():
+    """The documents name metrics in full, and only those that edgeway-metrics(7) has."""
+    known = set(re.findall(r"edgeway_\w+", read("doc", "edgeway-metrics.7").replace("\\", "")))
+    wrong, found = [], 0
+    for path in ["README.md", *(os.path.relpath(p, TOP) for p in glob.glob(os.path.join(TOP, "doc", "*.[58m]*")))]:
+        text = read(path).replace("\\", "")
+        for name, star in re.findall(r"\b(edgeway_\w+)(\*?)", text):
+            found += 1
+            if name not in known and not (star and any(k.startswith(name) for k in known)):
+                wrong.append((path, name))
+        wrong += [(path, name) for name in re.findall(r"[\s,](_[a-z]+_total)\b", text)]
+    assert found > 100 and wrong == []
 
 
 def commands():
