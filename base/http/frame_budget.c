@@ -22,17 +22,18 @@ enum {
 	/* bytes; well-behaved peers reopen their windows in steps of tens of kilobytes */
 	SENT_A_CREDIT = 512,
 	CREDIT_MOST = 1 << 20,
-	HEAD_FREE = 2 * 1024, /* Edgeway's own header sections are below 1 KB */
 	/* of a larger header section: fields may be one byte each, and all are
 	 * decompressed */
 	HEAD_BYTES_A_FRAME = 16,
 };
 
 void
-frame_budget_init(struct frame_budget *b, size_t preface, uint64_t now_ms)
+frame_budget_init(struct frame_budget *b, size_t preface, size_t head_free, uint64_t now_ms)
 {
-	*b = (struct frame_budget){
-		.left = FRAME_BUDGET_BURST, .skip = preface, .filled_ms = now_ms};
+	*b = (struct frame_budget){.left = FRAME_BUDGET_BURST,
+		.skip = preface,
+		.head_free = head_free,
+		.filled_ms = now_ms};
 }
 
 static void
@@ -74,10 +75,21 @@ frame_budget_kind(uint8_t type)
 	return type < ARRAY_LEN(names) ? names[type] : "of a type that is not known";
 }
 
+/* What `len` more bytes of the header section cost. */
+static unsigned
+frame_budget_section(struct frame_budget *b, unsigned len)
+{
+	size_t before = MAX(b->head_bytes, b->head_free);
+
+	b->head_bytes += len;
+	return b->head_bytes > before ? (unsigned)(b->head_bytes - before) / HEAD_BYTES_A_FRAME : 0;
+}
+
 /* How many useless frames this frame counts as. */
 static unsigned
-frame_budget_cost(const uint8_t head[FRAME_BUDGET_HEAD])
+frame_budget_cost(struct frame_budget *b)
 {
+	const uint8_t *head = b->head;
 	unsigned len = (unsigned)head[0] << 16 | (unsigned)head[1] << 8 | head[2];
 	unsigned flags = head[4];
 
@@ -85,9 +97,10 @@ frame_budget_cost(const uint8_t head[FRAME_BUDGET_HEAD])
 	case DATA:
 		return (flags & PADDED) != 0 || (len == 0 && (flags & END_STREAM) == 0);
 	case HEADERS:
-		return len > HEAD_FREE ? (len - HEAD_FREE) / HEAD_BYTES_A_FRAME : 0;
+		b->head_bytes = 0;
+		return frame_budget_section(b, len);
 	case CONTINUATION:
-		return 1 + len / HEAD_BYTES_A_FRAME;
+		return 1 + frame_budget_section(b, len);
 	default:
 		return 1;
 	}
@@ -96,11 +109,15 @@ frame_budget_cost(const uint8_t head[FRAME_BUDGET_HEAD])
 static bool
 frame_budget_take(struct frame_budget *b, uint64_t now_ms)
 {
-	unsigned type = b->head[3], cost = frame_budget_cost(b->head);
+	unsigned type = b->head[3], cost = frame_budget_cost(b);
 	bool earned = type == RST_STREAM || type == WINDOW_UPDATE || type == FADING;
 
 	if (type == FADING && b->fadings > 0) {
 		b->fadings--;
+		return true;
+	}
+	if (type == PING && b->pings > 0) {
+		b->pings--;
 		return true;
 	}
 	if (earned && b->credit > 0) {
@@ -153,6 +170,7 @@ frame_budget_sent(struct frame_budget *b, size_t bytes)
 {
 	size_t sent = b->sent_bytes + bytes;
 
+	b->pings = MIN(b->pings + 1, (unsigned)CREDIT_MOST);
 	frame_budget_earn(b, (unsigned)MIN(sent / SENT_A_CREDIT, (size_t)CREDIT_MOST));
 	b->sent_bytes = (unsigned)(sent % SENT_A_CREDIT);
 }

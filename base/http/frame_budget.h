@@ -5,7 +5,7 @@
  * stream. A peer that sends more than FRAME_BUDGET_RATE per second, beyond a burst of
  * FRAME_BUDGET_BURST, is to be disconnected. Plain data, no clock, no session.
  *
- *	frame_budget_init(&b, preface_bytes, now_ms);
+ *	frame_budget_init(&b, preface_bytes, head_free, now_ms);
  *	if ((kind = frame_budget_read(&b, bytes, n, now_ms)) != NULL)	// too many, the last were PRIORITY
  *		cut;
  */
@@ -27,24 +27,28 @@ struct frame_budget {
 	unsigned left;
 	/* for window updates, resets and similar frames: earned by streams and by bytes sent */
 	unsigned credit;
+	unsigned pings; /* still allowed: of peers that measure the path with each DATA (gRPC) */
+	size_t head_free; /* bytes of a header section that cost nothing */
+	size_t head_bytes; /* of the one that is being read */
 	/* fading frames still allowed: when nodes drain, thousands of idle streams get one at
 	 * once */
 	unsigned fadings;
 	unsigned sent_bytes; /* bytes sent that have not earned credit yet */
 	size_t skip; /* bytes until the next frame header */
 	unsigned have; /* bytes of that header read so far */
-	uint8_t head[FRAME_BUDGET_HEAD];
+	uint8_t head[FRAME_BUDGET_HEAD]; /* of the frame */
 };
 
-/* preface: number of bytes before the first frame. */
-void frame_budget_init(struct frame_budget *b, size_t preface, uint64_t now_ms);
+/* preface: number of bytes before the first frame. head_free: bytes of a compressed header section
+ * that are as useful as the stream; of what is longer each sixteen count as a frame. */
+void frame_budget_init(struct frame_budget *b, size_t preface, size_t head_free, uint64_t now_ms);
 /* Takes all bytes, in order of arrival. NULL: within the budget; else the type of the last frame
  * that was over it. */
 const char *frame_budget_read(
 	struct frame_budget *b, const uint8_t *bytes, size_t n, uint64_t now_ms);
 /* Charges n more useless frames that the caller found itself. False: over the budget. */
 bool frame_budget_spend(struct frame_budget *b, unsigned n, uint64_t now_ms);
-/* A stream was opened, by either end; `bytes` bytes of DATA were sent to the peer. */
+/* A stream was opened, by either end; a DATA frame of so many bytes was sent to the peer. */
 void frame_budget_stream(struct frame_budget *b);
 void frame_budget_sent(struct frame_budget *b, size_t bytes);
 

@@ -19,6 +19,7 @@ static const struct h2_limits proxy_limits = {
 	.streams = H2_STREAMS_MAX,
 	.window = H2_WINDOW,
 	.head = HTTP1_HEAD_MAX,
+	.head_free = HTTP1_HEAD_MAX,
 	.table = 4096,
 	.reset = 2, /* 4000 at once, 500 a second */
 	.frames = 4000,
@@ -475,7 +476,8 @@ h2_new(const struct h2_setup *setup, uint64_t now_ms)
 	s->arg = setup->arg;
 	s->server = setup->role == H2_SERVER;
 	s->limits = setup->limits != NULL ? *setup->limits : proxy_limits;
-	frame_budget_init(&s->budget, s->server ? NGHTTP2_CLIENT_MAGIC_LEN : 0, now_ms);
+	frame_budget_init(
+		&s->budget, s->server ? NGHTTP2_CLIENT_MAGIC_LEN : 0, s->limits.head_free, now_ms);
 	buf_init(&s->section.text, BUF_UNLIMITED);
 	h2_make(s);
 	settings[n++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, l->head};

@@ -110,6 +110,7 @@ struct h2_limits {
 	uint32_t streams; /* that the other end may have open at once */
 	uint32_t window; /* of a stream in the beginning */
 	uint32_t head; /* bytes of a header section */
+	uint32_t head_free; /* compressed ones that do not count as frames that carry nothing */
 	uint32_t table; /* bytes of the table that compresses ours (RFC 7541 section 4.2) */
 	/* frames that carry nothing, as which a stream counts that a client opens and resets */
 	unsigned reset;

@@ -21,6 +21,9 @@ enum {
 	/* longer than an endpoint's delayed acknowledgement, shorter than our RTO: dial.c */
 	ASKED_SILENT_MS = 140,
 	UPSTREAM_HELD_MAX = 1024 * 1024,
+	/* Endpoints end a connection with many of them (CVE-2023-44487), Netty at the 200th in
+	 * 30 s, and with it what other clients have there. */
+	RESETS_MAX = 100,
 	FRAME_HEAD_BYTES = 9,
 	FRAME_SETTINGS = 4,
 };
@@ -75,6 +78,9 @@ h2_upstream_leave(struct h2_stream *st, uint32_t code)
 	if (u == NULL)
 		return;
 	if (st->up_id != 0) {
+		if (code != H2_NO_ERROR && h2_is_sent(u->link.h2, st->up_id) &&
+			++u->resets >= RESETS_MAX)
+			u->retired = true;
 		h2_forget(u->link.h2, st->up_id);
 		h2_reset(u->link.h2, st->up_id, code); /* nothing is sent if it is closed */
 	}

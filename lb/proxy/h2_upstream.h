@@ -4,7 +4,8 @@
  * opened. Requests that come while it is dialled wait for that dial, and look for an endpoint anew
  * when it is over or takes long. An endpoint that answers in HTTP/1 is remembered for a while.
  *
- * A session that ends, or that its endpoint sends away (GOAWAY), takes no further streams; those
+ * A session that ends, that its endpoint sends away (GOAWAY), or in which many streams were reset,
+ * takes no further streams; those
  * that the endpoint has not processed go elsewhere. One that acknowledges nothing is left like an
  * HTTP/1 connection (dial.h). Without streams it ends after SPAN_POOL. On the worker's loop.
  */
@@ -20,6 +21,7 @@ struct h2_upstream {
 	struct node node; /* in target->h2 */
 	struct node streams;
 	unsigned n_streams;
+	unsigned resets; /* of streams that were open */
 	uint64_t asked_ms; /* the last request */
 	bool settled; /* its SETTINGS have come */
 	bool heard; /* a byte has come */

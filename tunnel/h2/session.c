@@ -12,6 +12,7 @@ enum {
 	DEAD_MS = 9000,
 	PROBE_MS = 1000,
 	HEAD_MAX = 8 * 1024,
+	HEAD_FREE = 2 * 1024, /* ours are below 1 KB */
 	QUEUE_PER_STREAM = 16, /* frames: an answer, window updates in eighths, a reset */
 };
 
@@ -293,6 +294,7 @@ session_greet(struct session *s, bool says_beat)
 		.streams = s->limits.max_streams,
 		.window = STREAM_WINDOW_BASE,
 		.head = HEAD_MAX,
+		.head_free = HEAD_FREE,
 		.table = 0, /* our header sections are few */
 		.reset = 0, /* cancelled dials are normal */
 		/* a peer that takes nothing for DEAD_MS is lost before it comes near this */

@@ -59,9 +59,19 @@ SECTIONS = {
 }
 
 
+class Strict(Origin):
+    """Ends a connection at the 200th reset in it, as Netty does."""
+
+    def take(self, h2, stream, event, under_way):
+        super().take(h2, stream, event, under_way)
+        h2.resets = getattr(h2, "resets", 0) + isinstance(event, h2kit.Reset)
+        if h2.resets == 200:
+            raise h2kit.Ended("rapid reset")
+
+
 @pytest.fixture(scope="module")
 def made(lab):
-    bed = Bed(lab, Origin)
+    bed = Bed(lab, Strict)
     yield bed
     print(f"--- log of the agent\n{bed.agent.process.log()[-6000:]}")
 
@@ -153,6 +163,20 @@ def test_resets_reach_no_endpoint_for_ever(bed):
     client.alive()
     flood(bed, client, FLOODS["rapid reset"])
     assert len(end.broken) + len(end.whole) - before < FRAMES_MAX / 2
+
+
+def test_resets_of_one_end_no_call_of_another(bed):
+    """They share a session with the endpoint, which would end it."""
+    neighbour, client, end = bed.client(), bed.client(), bed.ends[0]
+    stream = neighbour.ask("/long", "POST", body=b"a", end=False)
+    for at in range(0, 500, 50):
+        broken = len(end.broken)
+        streams = [client.ask(f"/{at}", "POST", end=False) for _ in range(50)]
+        assert client.alive()
+        client.put(*map(rst, streams))
+        wait_for("they are reset there", lambda n=broken + 50: len(end.broken) >= n)
+    neighbour.send(stream, b"b")
+    assert neighbour.reply(stream)[:3:2] == (200, b"ab")
 
 
 BOUNDS = {

@@ -20,7 +20,8 @@ enum {
 	GOAWAY,
 	WINDOW_UPDATE,
 	CONTINUATION,
-	FADING = 0xf1
+	FADING = 0xf1,
+	HEAD_FREE = 2048,
 };
 
 static struct frame_budget budget;
@@ -49,7 +50,7 @@ count_frames(unsigned type, unsigned flags, size_t len, unsigned most)
 {
 	unsigned n = 0;
 
-	frame_budget_init(&budget, 0, 0);
+	frame_budget_init(&budget, 0, HEAD_FREE, 0);
 	while (n < most && read_frame(type, flags, len, 1 << 16, 0) == NULL)
 		n++;
 	return n;
@@ -66,8 +67,8 @@ test_what_costs(void **state)
 		assert_int_equal(count_frames(useless[i], 0, 8, 100000), FRAME_BUDGET_BURST);
 	assert_int_equal(count_frames(DATA, 0, 0, 100000), FRAME_BUDGET_BURST);
 	assert_int_equal(count_frames(DATA, 8, 100, 100000), FRAME_BUDGET_BURST); /* padding */
-	assert_int_equal(
-		count_frames(CONTINUATION, 0, 16384, 100000), FRAME_BUDGET_BURST / (1 + 1024));
+	assert_int_equal(count_frames(CONTINUATION, 0, 16384, 100000),
+		(FRAME_BUDGET_BURST + HEAD_FREE / 16) / (1 + 1024));
 	assert_true(count_frames(HEADERS, 4, 16384, 1000) < 10);
 	/* what streams are made of */
 	assert_int_equal(count_frames(DATA, 0, 1, 100000), 100000);
@@ -100,14 +101,14 @@ test_what_is_earned(void **state)
 	enum { MANY = 50000 };
 
 	(void)state;
-	frame_budget_init(&budget, 0, 0);
+	frame_budget_init(&budget, 0, HEAD_FREE, 0);
 	for (int i = 0; i < MANY; i++) {
 		frame_budget_stream(&budget);
 		assert_null(read_frame(RST_STREAM, 0, 4, 13, 0));
 		assert_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0));
 	}
 	assert_int_equal(budget.useless, 0);
-	frame_budget_init(&budget, 0, 0);
+	frame_budget_init(&budget, 0, HEAD_FREE, 0);
 	for (int i = 0; i < MANY; i++) {
 		frame_budget_sent(&budget, 1000);
 		assert_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0));
@@ -118,6 +119,41 @@ test_what_is_earned(void **state)
 	assert_non_null(read_frame(PRIORITY, 0, 5, 14, 0));
 }
 
+/* gRPC measures the path by a PING with each DATA that it gets, for ever. */
+static void
+test_a_ping_for_each_data(void **state)
+{
+	enum { MANY = 50000 };
+
+	(void)state;
+	frame_budget_init(&budget, 0, HEAD_FREE, 0);
+	for (int i = 0; i < MANY; i++) {
+		frame_budget_sent(&budget, 1);
+		assert_null(read_frame(PING, 0, 8, 17, 0));
+	}
+	assert_int_equal(budget.useless, 0);
+	for (int i = 0; i < MANY; i++)
+		frame_budget_sent(&budget, 1);
+	for (int i = 0; i < FRAME_BUDGET_BURST + 2 * MANY / 512; i++) /* an update brings DATA */
+		assert_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0));
+	assert_non_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0));
+}
+
+/* A section may have so many bytes, in one frame or in several, again and again. */
+static void
+test_large_sections(void **state)
+{
+	(void)state;
+	frame_budget_init(&budget, 0, 1 << 15, 0);
+	for (int i = 0; i < 1000; i++) {
+		assert_null(read_frame(HEADERS, 0, 16384, 1 << 16, 0));
+		assert_null(read_frame(CONTINUATION, 4, 16384, 1 << 16, 0));
+	}
+	assert_int_equal(budget.useless, 1000);
+	assert_null(read_frame(CONTINUATION, 4, 1600, 1 << 16, 0));
+	assert_int_equal(budget.useless, 1000 + 1 + 100);
+}
+
 /* A node that drains has two frames for each of its streams, all at once, however long they have
  * been quiet and whatever they carried. */
 static void
@@ -126,7 +162,7 @@ test_all_streams_fade(void **state)
 	enum { STREAMS = 20000 };
 
 	(void)state;
-	frame_budget_init(&budget, 0, 0);
+	frame_budget_init(&budget, 0, HEAD_FREE, 0);
 	for (int i = 0; i < STREAMS; i++)
 		frame_budget_stream(&budget);
 	while (budget.useless == 0)
@@ -147,7 +183,7 @@ test_pieces(void **state)
 
 	(void)state;
 	for (size_t step = 1; step < 30; step++) {
-		frame_budget_init(&budget, sizeof preface - 1, 0);
+		frame_budget_init(&budget, sizeof preface - 1, HEAD_FREE, 0);
 		for (size_t at = 0; at < sizeof preface - 1; at++)
 			assert_null(
 				frame_budget_read(&budget, (const uint8_t *)preface + at, 1, 0));
@@ -164,7 +200,7 @@ static void
 test_spent_by_others(void **state)
 {
 	(void)state;
-	frame_budget_init(&budget, 0, 0);
+	frame_budget_init(&budget, 0, HEAD_FREE, 0);
 	assert_true(frame_budget_spend(&budget, FRAME_BUDGET_BURST, 0));
 	assert_false(frame_budget_spend(&budget, 1, 0));
 	assert_true(frame_budget_spend(&budget, 1, 1));
@@ -178,6 +214,8 @@ main(void)
 		cmocka_unit_test(test_what_costs),
 		cmocka_unit_test(test_a_second_later),
 		cmocka_unit_test(test_what_is_earned),
+		cmocka_unit_test(test_a_ping_for_each_data),
+		cmocka_unit_test(test_large_sections),
 		cmocka_unit_test(test_all_streams_fade),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_spent_by_others),

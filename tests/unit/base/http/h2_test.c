@@ -267,7 +267,7 @@ both_close(void **state)
 static void
 ask(const char *text, bool last)
 {
-	static char head[2048];
+	static char head[4096];
 
 	snprintf(head, sizeof head, "%s", text);
 	assert_int_equal(h2_fields_request(&fields, head, strlen(head), false), 0);
@@ -540,6 +540,48 @@ a_rest_that_a_flood_ends(void **state)
 	assert_int_equal(client.goaways, 1);
 }
 
+/* gRPC measures the path by a PING with each DATA that it gets, for ever. */
+static void
+pings_with_data(void **state)
+{
+	enum { ROUNDS = 20000 };
+	struct side *const ends[] = {&client, &server};
+
+	(void)state;
+	ask(POST, false);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	respond(false);
+	for (int i = 0; i < ROUNDS; i++) {
+		for (int k = 0; k < 2; k++) {
+			buf_add(&ends[k]->out, "x", 1);
+			h2_resume(ends[k]->h2, ends[k]->id);
+		}
+		h2_ping(ends[i % 2]->h2, NULL);
+		assert_int_equal(exchange_bytes(WRITE), 0);
+	}
+	assert_int_equal(buf_len(&client.in), ROUNDS);
+}
+
+/* Tokens that each request has of its own: too many for the tables. */
+static void
+large_sections(void **state)
+{
+	char text[4000] = "GET / HTTP/1.1\r\nHost: web\r\nAuthorization: ";
+	const size_t begin = strlen(text), end = sizeof text - 5;
+	uint32_t random = 1;
+
+	(void)state;
+	memcpy(text + end, "\r\n\r\n", 5);
+	for (int i = 0; i < 1000; i++) {
+		for (size_t k = begin; k < end; k++)
+			text[k] =
+				(char)('!' + ((random = random * 1664525 + 1013904223) >> 8) % 90);
+		ask(text, true);
+		assert_int_equal(exchange_bytes(WRITE), 0);
+		respond(true);
+	}
+}
+
 /* Streams that are opened and reset at once: so many, and then that is said. */
 static void
 rapid_resets(void **state)
@@ -731,6 +773,8 @@ main(void)
 		PAIR(an_early_answer),
 		PAIR(a_rest),
 		PAIR(a_rest_that_a_flood_ends),
+		PAIR(pings_with_data),
+		PAIR(large_sections),
 		PAIR(rapid_resets),
 		PAIR(a_window),
 		cmocka_unit_test_setup_teardown(
