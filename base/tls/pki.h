@@ -21,12 +21,12 @@ int pki_ca_new(
 int pki_csr_new(const char *key_pem, const char *common_name, char **csr_pem, struct err *err);
 
 /* The contents of a certificate request whose signature is valid: its common name (heap) and the
- * sha256 in hex of its public key (DER of SubjectPublicKeyInfo). */
+ * sha256 in hex of its public key (DER of SubjectPublicKeyInfo). Refuses keys of other kinds than
+ * P-256, P-384, P-521, Ed25519 and RSA of 2048 to 4096 bits. */
 int pki_csr_info(
 	const char *csr_pem, char **common_name, char key_hash[PKI_HASH_TEXT], struct err *err);
 
-/* The request alone, re-encoded as one block of PEM (heap). Refuses uncommon key types: accepts
- * P-256, P-384, P-521, Ed25519 and RSA of 2048 bits or more. */
+/* The request alone, re-encoded as one block of PEM (heap). */
 int pki_csr_plain(const char *csr_pem, char **plain_pem, struct err *err);
 
 /* The URI in subjectAltName that distinguishes a hub's certificate from those of nodes and other

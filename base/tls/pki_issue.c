@@ -16,7 +16,10 @@ enum {
 	SERIAL_BYTES = 16,
 	DAYS_MAX = 36500,
 	DAY_S = 86400,
-	SECURITY_BITS = 112, /* minimum strength of a key that we sign */
+	/* of a key that we sign */
+	RSA_BITS_LEAST = 2048,
+	RSA_BITS_MOST = 4096,
+	RSA_EXPONENT_BITS = 32,
 };
 
 #define auto_req __attribute__((cleanup(cleanup_req)))
@@ -320,6 +323,46 @@ issue_cert(const struct pki_issue *issue, EVP_PKEY *subject, char **cert_pem, st
 	return give_cert(cert, cert_pem, err);
 }
 
+/* A check of a signature by a larger key, or with a larger exponent, takes milliseconds. */
+static bool
+is_common_rsa(const EVP_PKEY *key)
+{
+	int bits = EVP_PKEY_get_bits(key);
+	BIGNUM *e = NULL;
+	bool fits;
+
+	if (bits < RSA_BITS_LEAST || bits > RSA_BITS_MOST)
+		return false;
+	fits = EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_RSA_E, &e) == 1 &&
+		BN_num_bits(e) <= RSA_EXPONENT_BITS;
+	BN_free(e);
+	return fits;
+}
+
+static bool
+is_common_key(const EVP_PKEY *key)
+{
+	static const char *const curves[] = {"prime256v1", "secp384r1", "secp521r1"};
+	char curve[64] = "";
+	int by_parameters = 0;
+
+	if (EVP_PKEY_is_a(key, "RSA"))
+		return is_common_rsa(key);
+	if (EVP_PKEY_is_a(key, "ED25519"))
+		return true;
+	if (!EVP_PKEY_is_a(key, "EC") ||
+		EVP_PKEY_get_group_name(key, curve, sizeof curve, NULL) != 1 ||
+		EVP_PKEY_get_int_param(key, OSSL_PKEY_PARAM_EC_DECODED_FROM_EXPLICIT_PARAMS,
+			&by_parameters) != 1 ||
+		by_parameters != 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(curves); i++) {
+		if (strcmp(curve, curves[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Reads a request and checks its signature by its own key; NULL: err has the reason. */
 static X509_REQ *
 read_request(const char *csr_pem, struct err *err)
@@ -336,12 +379,15 @@ read_request(const char *csr_pem, struct err *err)
 		return NULL;
 	}
 	subject = X509_REQ_get0_pubkey(req);
-	if (subject == NULL || X509_REQ_verify(req, subject) != 1)
+	if (subject != NULL && !is_common_key(subject))
+		err_set(err, EINVAL,
+			"the key of the certificate request is of another kind than P-256, P-384, "
+			"P-521, Ed25519 and RSA of 2048 to 4096 bits");
+	else if (subject == NULL || X509_REQ_verify(req, subject) != 1)
 		pki_fail(err, "the signature of the certificate request");
-	else if (EVP_PKEY_get_security_bits(subject) < SECURITY_BITS)
-		err_set(err, EINVAL, "the key of the certificate request is too weak");
 	else
 		return req;
+	ERR_clear_error();
 	X509_REQ_free(req);
 	return NULL;
 }
@@ -372,29 +418,6 @@ pki_csr_info(const char *csr_pem, char **common_name, char key_hash[PKI_HASH_TEX
 	return 0;
 }
 
-/* For a key that read_request has found strong enough. */
-static bool
-is_common_key(const EVP_PKEY *key)
-{
-	static const char *const curves[] = {"prime256v1", "secp384r1", "secp521r1"};
-	char curve[64] = "";
-	int by_parameters = 0;
-
-	if (EVP_PKEY_is_a(key, "RSA") || EVP_PKEY_is_a(key, "ED25519"))
-		return true;
-	if (!EVP_PKEY_is_a(key, "EC") ||
-		EVP_PKEY_get_group_name(key, curve, sizeof curve, NULL) != 1 ||
-		EVP_PKEY_get_int_param(key, OSSL_PKEY_PARAM_EC_DECODED_FROM_EXPLICIT_PARAMS,
-			&by_parameters) != 1 ||
-		by_parameters != 0)
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(curves); i++) {
-		if (strcmp(curve, curves[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
 int
 pki_csr_plain(const char *csr_pem, char **plain_pem, struct err *err)
 {
@@ -403,12 +426,6 @@ pki_csr_plain(const char *csr_pem, char **plain_pem, struct err *err)
 
 	if (req == NULL)
 		return -EINVAL;
-	if (!is_common_key(X509_REQ_get0_pubkey(req))) {
-		ERR_clear_error();
-		return err_set(err, EINVAL,
-			"the key of the certificate request is of another kind than P-256, P-384, "
-			"P-521, Ed25519 and RSA");
-	}
 	if (bio == NULL || PEM_write_bio_X509_REQ(bio, req) != 1)
 		return pki_fail(err, "cannot write the certificate request");
 	*plain_pem = pki_bio_text(bio);

@@ -459,13 +459,33 @@ test_csr_says_its_name_and_key(void **state)
 	}
 }
 
-/* A request of a new key of this curve, for all these names; "ED25519", "RSA" as well. */
+/* "RSA BITS EXPONENT" */
+static EVP_PKEY *
+rsa_key(const char *kind)
+{
+	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, "RSA", NULL);
+	BIGNUM *e = NULL;
+	EVP_PKEY *key = NULL;
+	int bits;
+
+	assert_int_equal(sscanf(kind, "RSA %d", &bits), 1);
+	assert_int_not_equal(BN_dec2bn(&e, strrchr(kind, ' ') + 1), 0);
+	assert_int_equal(EVP_PKEY_keygen_init(ctx), 1);
+	assert_int_equal(EVP_PKEY_CTX_set_rsa_keygen_bits(ctx, bits), 1);
+	assert_int_equal(EVP_PKEY_CTX_set1_rsa_keygen_pubexp(ctx, e), 1);
+	assert_int_equal(EVP_PKEY_generate(ctx, &key), 1);
+	BN_free(e);
+	EVP_PKEY_CTX_free(ctx);
+	return key;
+}
+
+/* A request of a new key of this curve, for all these names; "ED25519", "RSA ..." as well. */
 static char *
 request_of(const char *kind, const char *const *names)
 {
-	EVP_PKEY *key = strcmp(kind, "RSA") == 0 ? EVP_RSA_gen(2048)
-		: strcmp(kind, "ED25519") == 0   ? EVP_PKEY_Q_keygen(NULL, NULL, kind)
-						 : EVP_EC_gen(kind);
+	EVP_PKEY *key = strncmp(kind, "RSA", 3) == 0 ? rsa_key(kind)
+		: strcmp(kind, "ED25519") == 0       ? EVP_PKEY_Q_keygen(NULL, NULL, kind)
+						     : EVP_EC_gen(kind);
 	X509_REQ *req = X509_REQ_new();
 	BIO *bio = BIO_new(BIO_s_mem());
 	char *data, *pem;
@@ -508,9 +528,12 @@ test_two_common_names_are_none(void **state)
 static void
 test_plain_requests(void **state)
 {
-	const char *const kinds[] = {"P-256", "P-384", "P-521", "ED25519", "RSA"},
-			  *const foreign[] = {"secp256k1", "brainpoolP256r1", "P-224"};
+	const char *const kinds[] = {"P-256", "P-384", "P-521", "ED25519", "RSA 2048 65537",
+		"RSA 2048 3"},
+			  *const foreign[] = {"secp256k1", "brainpoolP256r1", "P-224",
+				  "RSA 1024 65537", "RSA 4104 65537", "RSA 2048 4294967297"};
 	const char *const names[] = {"edge-7", NULL};
+	char hash[PKI_HASH_TEXT];
 	struct err err = {0};
 
 	(void)state;
@@ -524,6 +547,7 @@ test_plain_requests(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(foreign); i++) {
 		auto_free char *csr = request_of(foreign[i], names), *plain = NULL;
 
+		assert_int_equal(pki_csr_info(csr, &plain, hash, &err), -EINVAL);
 		assert_int_equal(pki_csr_plain(csr, &plain, &err), -EINVAL);
 		assert_null(plain);
 		assert_non_null(strstr(err.text, "another kind"));
