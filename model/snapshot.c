@@ -467,6 +467,16 @@ snapshot_counts(const struct snapshot *s)
 	return &s->counts;
 }
 
+size_t
+snapshot_refused(const struct snapshot *s)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < SPECIAL_CLASSES; i++)
+		n += s->counts.refused[i];
+	return n;
+}
+
 bool
 snapshot_synced(const struct snapshot *s)
 {

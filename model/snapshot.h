@@ -46,6 +46,7 @@ struct snapshot *snapshot_with_callers(const struct snapshot *base, struct local
 const struct local_callers *snapshot_callers(const struct snapshot *s);
 /* Of all its services: no reader walks over them for a sum. */
 const struct snapshot_counts *snapshot_counts(const struct snapshot *s);
+size_t snapshot_refused(const struct snapshot *s); /* of all classes */
 
 bool snapshot_synced(const struct snapshot *s);
 uint64_t snapshot_version(const struct snapshot *s); /* grows by one with each snapshot_next */

@@ -109,7 +109,7 @@ apply_unserved(const struct apply *a, struct buf *out)
 	buf_adds(out, "{\"services\":[");
 	n = a->counts.exhausted > 0 ? add_keys(a, is_without_address, out) : 0;
 	buf_printf(out, "],\"more\":%zu,\"refused\":[", n - MIN(n, (size_t)APPLY_UNSERVED_MAX));
-	refused = add_keys(a, has_refused, out);
+	refused = snapshot_refused(a->snapshot) > 0 ? add_keys(a, has_refused, out) : 0;
 	buf_printf(out, "],\"ports\":[%s]}", a->ports != NULL ? a->ports : "");
 	return n + refused + (a->ports != NULL && *a->ports != '\0');
 }

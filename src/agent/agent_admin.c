@@ -66,16 +66,6 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	metrics_fini(&m);
 }
 
-static size_t
-count_refused(const struct agent *a)
-{
-	size_t n = 0;
-
-	for (unsigned i = 0; i < SPECIAL_CLASSES; i++)
-		n += snapshot_counts(a->snapshot)->refused[i];
-	return n;
-}
-
 void
 agent_state_write(struct agent *a, struct buf *out, bool whole)
 {
@@ -99,7 +89,7 @@ agent_state_write(struct agent *a, struct buf *out, bool whole)
 	json_add_text(out, buf_str(&why));
 	buf_printf(out, ",\"uptime_s\":%llu,\"services\":%zu,\"refused\":%zu,\"meta\":",
 		(unsigned long long)((loop_now_ms(a->loop) - a->started_ms) / 1000),
-		snapshot_count(a->snapshot), count_refused(a));
+		snapshot_count(a->snapshot), snapshot_refused(a->snapshot));
 	if (a->meta != NULL)
 		meta_state(a->meta, out);
 	else
