@@ -194,7 +194,7 @@ tests_unit_hub_port_acl_test_SOURCES = tests/unit/hub/port/acl_test.c
 tests_unit_hub_port_acl_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_local_dial_test_SOURCES = tests/unit/hub/routing/local_dial_test.c
 tests_unit_hub_routing_local_dial_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_routing_local_dial_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=self_guard_refuses
+tests_unit_hub_routing_local_dial_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=self_guard_refuses -Wl,--wrap=fair_share_new
 tests_unit_hub_routing_neighbour_query_test_SOURCES = tests/unit/hub/routing/neighbour_query_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_hub_routing_neighbour_query_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_neighbour_query_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tunnels_open

@@ -315,6 +315,7 @@ crossing_opened_by_node(void *tunnel_session, struct stream *st,
 	if (rc == -ESHUTDOWN)
 		session_free(&w->far); /* its streams are used up: the owner makes another pair */
 	if (rc == 0) {
+		stream_charge(c->far, s->slot);
 		stream_on_fading(c->far, crossing_on_fading, c);
 		crossing_feed(c);
 	} else {

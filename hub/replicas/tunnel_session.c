@@ -40,12 +40,16 @@ session_workers_new(struct loop *loop, struct loop *const *loops, size_t n, enum
 	w->loop = loop;
 	w->role = role;
 	w->n = n;
-	w->budget.limit = memory / CROSSING_SHARE;
+	if (role == SESSION_SERVER)
+		w->shares = fair_share_new(memory);
+	w->budget = (struct session_budget){.limit = memory / CROSSING_SHARE, .shares = w->shares};
 	for (size_t i = 0; i < n; i++) {
 		w->workers[i].of = w;
 		w->workers[i].loop = loops[i];
-		w->workers[i].budget.limit = memory / n;
-		w->workers[i].crossing_budget.limit = memory / CROSSING_SHARE / n;
+		w->workers[i].budget =
+			(struct session_budget){.limit = memory / n, .shares = w->shares};
+		w->workers[i].crossing_budget = (struct session_budget){
+			.limit = memory / CROSSING_SHARE / n, .shares = w->shares};
 	}
 	return w;
 }
@@ -63,6 +67,15 @@ session_worker_on_end(void *arg)
 	session_free(&w->far);
 }
 
+static void
+session_workers_on_gone(void *arg)
+{
+	struct session_workers *w = arg;
+
+	fair_share_free(&w->shares);
+	free(w);
+}
+
 void
 session_workers_free(struct session_workers **out)
 {
@@ -76,7 +89,7 @@ session_workers_free(struct session_workers **out)
 		session_worker_ask(&w->workers[i], session_worker_on_end, &w->workers[i]);
 		session_free(&w->workers[i].near);
 	}
-	loop_post(w->loop, free, w); /* behind what the workers have counted */
+	loop_post(w->loop, session_workers_on_gone, w); /* behind what the workers have counted */
 }
 
 struct question {
@@ -280,8 +293,10 @@ crossing_on_opened(
 			id = strtoull(f->value, NULL, 10);
 	}
 	LIST_FOREACH(s, &w->of->owned[id % SESSION_WORKER_BUCKETS], own) {
-		if (s->id == id)
-			return s->events->opened(s->arg, st, &own, reason);
+		if (s->id != id)
+			continue;
+		stream_charge(st, s->slot);
+		return s->events->opened(s->arg, st, &own, reason);
 	}
 	*reason = "the node's connection has ended";
 	return 503;
@@ -514,6 +529,7 @@ tunnel_session_start(struct tunnel_session *s, const struct tunnel_session_setup
 	if (w->counted_ms == 0)
 		w->counted_ms = loop_now_ms(all->loop);
 	s->id = ++all->last_id;
+	s->slot = setup->session.slot;
 	LIST_INSERT_HEAD(&all->owned[s->id % SESSION_WORKER_BUCKETS], s, own);
 	s->events = setup->session.events;
 	s->arg = setup->session.arg;

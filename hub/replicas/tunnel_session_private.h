@@ -33,6 +33,7 @@ struct session_workers {
 	struct loop *loop; /* the owner's */
 	enum session_role role; /* of the nodes' sessions, and of the owner's ends */
 	struct session_budget budget; /* of `near` of all */
+	struct fair_share *shares; /* of nodes, on all loops; NULL: they open no streams */
 	uint64_t last_id;
 	LIST_HEAD(, tunnel_session) owned[SESSION_WORKER_BUCKETS]; /* the owner's, by id */
 	size_t n;
@@ -42,6 +43,7 @@ struct session_workers {
 struct tunnel_session {
 	struct session_worker *worker; /* NULL: `session` is the owner's */
 	uint64_t id; /* among the workers' sessions */
+	uint16_t slot; /* the node's, of `shares` */
 	char *node;
 	/* the owner's */
 	LIST_ENTRY(tunnel_session) own;

@@ -310,7 +310,7 @@ on_shaken(struct tunnel *u)
 	struct tunnels *t = u->of;
 	const char *why = tunnels_objection(u);
 	char peer[MESH_NODE_MAX + 16];
-	const struct tunnel_session_setup setup = {
+	struct tunnel_session_setup setup = {
 		.session = {.loop = t->setup.loop,
 			.role = t->setup.opened != NULL ? SESSION_SERVER : SESSION_CLIENT,
 			.budget = &t->budget,
@@ -337,6 +337,7 @@ on_shaken(struct tunnel *u)
 	/* as the node does: tunnel/node/tunnel_client.c */
 	snprintf(peer, sizeof peer, "%s%s", u->node,
 		sock_paths(tls_stream_fd(u->tls)) > 0 ? " multipath" : "");
+	setup.session.slot = fair_share_slot(u->node, strlen(u->node), t->seed);
 	t->resumed += tls_stream_resumed(u->tls);
 	if (tunnel_session_new(&setup, &u->session) < 0) {
 		turn_away(u, u->node, "no HTTP/2 session can be made");
@@ -707,6 +708,9 @@ tunnels_new(const struct tunnels_setup *setup)
 	t->budget.limit = setup->memory_limit != 0
 		? setup->memory_limit
 		: session_budget_limit(TUNNELS_MEMORY, TUNNELS_MEMORY_MOST);
+	if (setup->opened != NULL)
+		t->budget.shares = fair_share_new(t->budget.limit);
+	random_bytes(&t->seed, sizeof t->seed);
 	TAILQ_INIT(&t->handshakes);
 	TAILQ_INIT(&t->open);
 	t->drained = timer_new(setup->loop, on_drained, t);
@@ -743,6 +747,7 @@ tunnels_free(struct tunnels **out)
 	timer_free(&t->sweep);
 	timer_free(&t->drained);
 	tunnels_forget_lost(t, true);
+	fair_share_free(&t->budget.shares);
 	free(t);
 	*out = NULL;
 }

@@ -48,6 +48,7 @@ TAILQ_HEAD(tunnel_ring, tunnel);
 struct tunnels {
 	struct tunnels_setup setup;
 	struct session_budget budget;
+	uint64_t seed; /* of nodes' slots of shares */
 	struct session_limits limits;
 	struct timer *sweep, *drained;
 	struct tunnel_ring handshakes, open;

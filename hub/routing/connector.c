@@ -57,7 +57,8 @@ struct connect_op {
 	bool udp;
 	bool chosen; /* one endpoint of a service: the caller has others */
 	bool kept, held; /* of the request */
-	char caller_key[ACCESS_NAME_MAX + 8]; /* with `kept`: whose streams it may use */
+	/* whose streams it may use, and whose memory the hub's own dials use */
+	char caller_key[ACCESS_NAME_MAX + 8];
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
 	/* of the node's tunnel that carries the stream; 0: another path carries it */
@@ -493,7 +494,7 @@ open_way(struct connect_op *x, const struct way *way)
 		fields[request.n_fields++] = (struct stream_field){"traceparent", x->traceparent};
 
 	if (*way->node == '\0')
-		return local_dial_open(c->cloud, &request, &events, x, &x->stream);
+		return local_dial_open(c->cloud, x->caller_key, &request, &events, x, &x->stream);
 	x->epoch = tunnels_epoch(c->tunnels, way->node);
 	/* before a standby tunnel here */
 	if (c->peers != NULL && peers_epoch(c->peers, way->node) > x->epoch &&
@@ -698,8 +699,7 @@ connector_start(
 	if (!timer_active(r->deadline))
 		timer_start(r->deadline, CONNECTOR_MS, 0);
 	caller_text(q->caller, x->caller);
-	if (x->kept)
-		caller_name(q->caller, x->caller_key);
+	caller_name(q->caller, x->caller_key);
 	if (q->trace != NULL)
 		traceparent_text(x->traceparent, q->trace);
 	if (q->service != NULL) /* host:port */

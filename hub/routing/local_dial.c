@@ -1,5 +1,6 @@
 #include "hub/routing/local_dial.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -9,6 +10,8 @@
 #include "base/core/log.h"
 
 enum { MEMORY = 64 * 1024 * 1024 };
+
+#define LOCAL_DIAL_CALLER "edgeway-share" /* field: the caller's name, for the other end */
 
 struct dial {
 	TAILQ_ENTRY(dial) entry;
@@ -23,6 +26,7 @@ struct local_dial {
 	struct self_guard *guard;
 	uint32_t mark;
 	struct session_budget budget;
+	uint64_t seed; /* of callers' slots of its shares */
 	struct session *near, *far; /* NULL until first used */
 	TAILQ_HEAD(, dial) dials;
 };
@@ -34,7 +38,8 @@ local_dial_new(struct loop *loop, struct self_guard *guard)
 
 	c->loop = loop;
 	c->guard = guard;
-	c->budget.limit = MEMORY;
+	c->budget = (struct session_budget){.limit = MEMORY, .shares = fair_share_new(MEMORY)};
+	random_bytes(&c->seed, sizeof c->seed);
 	TAILQ_INIT(&c->dials);
 	return c;
 }
@@ -74,6 +79,7 @@ local_dial_free(struct local_dial **out)
 	if (c == NULL)
 		return;
 	local_dial_stop(c);
+	fair_share_free(&c->budget.shares);
 	free(c);
 }
 
@@ -91,17 +97,23 @@ on_flow_ended(void *arg, const struct udp_relay_report *report)
 	free_dial(arg);
 }
 
+static const char *
+local_dial_field(const struct stream_request *request, const char *name)
+{
+	for (size_t i = 0; i < request->n_fields; i++)
+		if (strcmp(request->fields[i].name, name) == 0)
+			return request->fields[i].value;
+	return "";
+}
+
 static void
 local_dial_dial(struct dial *d, struct stream *st, const struct stream_request *request,
 	const struct addr *to)
 {
+	unsigned hops = hops_parse(local_dial_field(request, HOPS_FIELD));
 	struct loop *loop = d->cloud->loop;
 	struct addr from;
-	unsigned hops = 0;
 
-	for (size_t i = 0; i < request->n_fields; i++)
-		if (strcmp(request->fields[i].name, HOPS_FIELD) == 0)
-			hops = hops_parse(request->fields[i].value);
 	if (request->udp)
 		d->udp = udp_relay_start(&(struct udp_relay_setup){.loop = loop,
 			.stream = st,
@@ -123,6 +135,12 @@ local_dial_dial(struct dial *d, struct stream *st, const struct stream_request *
 		self_guard_begun(d->cloud->guard, &d->noted, &from);
 }
 
+static void
+local_dial_charge(const struct local_dial *c, struct stream *st, const char *caller)
+{
+	stream_charge(st, fair_share_slot(caller, strlen(caller), c->seed));
+}
+
 static unsigned
 on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
 {
@@ -131,6 +149,11 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	struct dial *d;
 	struct addr to;
 
+	local_dial_charge(c, st, local_dial_field(request, LOCAL_DIAL_CALLER));
+	if (stream_exceeds(st)) {
+		stream_close(&st, STREAM_REFUSED);
+		return 0;
+	}
 	if (addr_parse(&to, request->authority, 0, NULL) < 0) {
 		*reason = "not an address";
 		return 400;
@@ -165,6 +188,7 @@ local_dial_start(struct local_dial *c)
 		.role = SESSION_SERVER,
 		.budget = &c->budget,
 		.udp = true,
+		.within = true, /* on_opened refuses whose share is used up */
 		.events = &events,
 		.arg = c};
 	int fd[2], rc;
@@ -185,13 +209,21 @@ local_dial_start(struct local_dial *c)
 }
 
 int
-local_dial_open(struct local_dial *c, const struct stream_request *request,
+local_dial_open(struct local_dial *c, const char *caller, const struct stream_request *request,
 	const struct stream_events *stream_events, void *arg, struct stream **out)
 {
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	struct stream_request with = *request;
 	int rc = c->near != NULL ? 0 : local_dial_start(c);
 
+	assert(request->n_fields < STREAM_FIELDS_MAX);
+	memcpy(fields, request->fields, request->n_fields * sizeof *fields);
+	fields[with.n_fields++] = (struct stream_field){LOCAL_DIAL_CALLER, caller};
+	with.fields = fields;
 	if (rc == 0)
-		rc = session_open(c->near, request, stream_events, arg, out);
+		rc = session_open(c->near, &with, stream_events, arg, out);
+	if (rc == 0)
+		local_dial_charge(c, *out, caller);
 	if (rc == -ESHUTDOWN) {
 		local_dial_stop(c);
 		rc = -EAGAIN;

@@ -333,6 +333,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->udp = setup->udp;
 	s->patient = setup->patient;
 	s->within = setup->within;
+	s->slot = setup->slot;
 	s->limits = setup->limits != NULL ? *setup->limits : usual;
 	if (s->limits.probe_ms == 0)
 		s->limits.probe_ms = PROBE_MS;

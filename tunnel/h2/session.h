@@ -22,7 +22,7 @@
  * Memory: all sessions of a budget together hold at most `limit` bytes, beyond a base window per
  * stream. Windows grow to the bandwidth-delay product while the budget lasts and the reader keeps
  * up. They shrink to what a slow reader needs, and when the budget is short; then new streams are
- * refused (retry elsewhere).
+ * refused (retry elsewhere), with `shares` only those of whoever holds more than an eighth of it.
  *
  *	rc = session_new(&(struct session_setup){.loop = loop, .role = SESSION_CLIENT, .wire = transport_tls(&tls),
  *		.budget = &budget, .events = &events, .arg = me}, &session);
@@ -32,6 +32,7 @@
 #define EDGEWAY_TUNNEL_H2_SESSION_H
 
 #include "base/core/buf.h"
+#include "base/core/fair_share.h"
 #include "base/core/liveness.h"
 #include "tunnel/h2/chain.h"
 #include "tunnel/h2/wire.h"
@@ -113,6 +114,10 @@ struct session_budget {
 	size_t queued; /* bytes that wait for the transport */
 	/* sessions whose turn ended before their work: together they get the time of one turn */
 	unsigned late;
+	/* Whose bytes are held and queued: the session's peer's, or those of stream_charge. Its
+	 * limit counts for new streams, and several budgets may have the same one. NULL: they are
+	 * nobody's. Outlives the sessions. */
+	struct fair_share *shares;
 	/* buffers that the sessions pass to each other; none while all are idle */
 	struct spare spare;
 };
@@ -140,6 +145,7 @@ struct session_setup {
 	enum session_role role;
 	struct transport *wire; /* taken, also on failure */
 	struct session_budget *budget; /* outlives the session */
+	uint16_t slot; /* the peer's, of budget->shares */
 	/* compress payload that is clear text: the HTTP/2 client offers it, the server agrees */
 	bool squeeze;
 	const struct session_limits *limits; /* NULL: 4096 streams, 4 s, 9 s */
@@ -154,8 +160,8 @@ struct session_setup {
 	/* the peer may have a thousand handshakes to do before it greets: not silent before */
 	bool patient;
 	/* Both ends are in this program, and others' streams cross: new ones are taken while memory
-	 * is short, too, and no frames count, as what limits them is elsewhere; STREAM_LOST is
-	 * told as such. */
+	 * is short, too, and no frames count, as what limits them is elsewhere (stream_exceeds);
+	 * STREAM_LOST is told as such. */
 	bool within;
 	const struct session_events *events;
 	void *arg;
@@ -210,6 +216,11 @@ void session_stats_add(struct session_stats *to, const struct session_stats *s);
 int session_open(struct session *s, const struct stream_request *request,
 	const struct stream_events *events, void *arg, struct stream **out);
 void stream_accept(struct stream *st, const struct stream_events *events, void *arg);
+/* What waits in the stream, now and later, is of this slot of the budget's shares, and not of the
+ * session's. */
+void stream_charge(struct stream *st, uint16_t slot);
+/* There is too little memory, and with shares: whose stream it is holds more than an eighth. */
+bool stream_exceeds(const struct stream *st);
 /* From now on these events are used. Earlier events are not repeated: check the stream's state. */
 void stream_use(struct stream *st, const struct stream_events *events, void *arg);
 /* Server, once: 200, or a refusal with a reason, after which only stream_close may follow. */

@@ -68,7 +68,7 @@ session_coding_put(void *arg, const void *data, size_t n)
 	struct stream *st = arg;
 
 	chain_add(&st->out, data, n);
-	st->session->budget->queued += n;
+	stream_keeps(st, &st->session->budget->queued, n);
 }
 
 void

@@ -241,7 +241,7 @@ on_send(void *arg, void *stream, const uint8_t head[H2_FRAME_HEAD], size_t len)
 	s->made += len;
 	s->paced += len;
 	chain_consume(&st->out, len);
-	s->budget->queued -= len;
+	stream_gives(st, &s->budget->queued, len);
 	s->stats.bytes_out += len;
 	st->bytes_out += len;
 	if (st->wants_room && st->out.len <= STREAM_OUT_BYTES / 2) {

@@ -71,8 +71,7 @@ tell_opened(struct session *s, struct stream *st)
 	st->offered = s->squeeze && !st->udp && head_squeezes(h);
 	if (status == 0)
 		st->target = xstrdup(request.authority);
-	if (s->state >= SESSION_DRAINING ||
-		(!s->within && s->budget->held + s->budget->queued > s->budget->limit)) {
+	if (s->state >= SESSION_DRAINING || (!s->within && stream_exceeds(st))) {
 		stream_close(&st, STREAM_REFUSED);
 	} else if (status != 0 ||
 		(status = s->events->opened(s->arg, st, &request, &reason)) != 0) {

@@ -74,6 +74,7 @@ struct stream {
 	size_t window, consumed; /* receive window; bytes consumed since `mark_ms` */
 	uint64_t mark_ms;
 	unsigned code; /* of the reset */
+	uint16_t slot; /* of the budget's shares */
 	bool answered;
 	bool waited; /* more than half a window waited for the reader since `mark_ms` */
 	bool udp;
@@ -142,7 +143,8 @@ struct session {
 	enum life_part { LIFE_PINGS, LIFE_KEEPS, LIFE_FOLLOWS, LIFE_WATCHES } part;
 	/* when the socket was last seen to take bytes queued in front of the ping */
 	uint64_t drained_ms;
-	bool patient, within; /* session_setup */
+	uint16_t slot; /* session_setup, as the next two */
+	bool patient, within;
 	bool silent, silent_told;
 	uint64_t dry_ms; /* since when there is nothing to read; 0: there may be something */
 	uint64_t idle_ms; /* total time since that ping without anything to read */
@@ -178,6 +180,9 @@ void session_kick(struct session *s);
 void stream_note(struct stream *st, enum note note);
 /* Bytes of the budget in use. */
 size_t budget_used(const struct session_budget *b);
+/* n bytes more, or fewer, of the stream wait: in `held` or `queued` of its budget. */
+void stream_keeps(struct stream *st, size_t *where, size_t n);
+void stream_gives(struct stream *st, size_t *where, size_t n);
 /* Called when both sides have released it, or the session has ended. */
 void stream_destroy(struct stream *st);
 /* Returns its share of the budget. */

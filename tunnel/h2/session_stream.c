@@ -11,6 +11,7 @@
 enum {
 	FIELD_MAX = 1024,
 	MEMORY_PART = 16, /* of the memory, is for windows */
+	SHARE_PART = 8, /* of a limit: who holds less is not refused */
 };
 
 void
@@ -56,6 +57,7 @@ stream_create(struct session *s)
 	struct stream *st = xcalloc(1, sizeof *st);
 
 	st->session = s;
+	st->slot = s->slot;
 	st->window = STREAM_WINDOW_BASE;
 	st->mark_ms = st->since_ms = loop_now_ms(s->loop);
 	st->in.spare = st->out.spare = &s->budget->spare;
@@ -79,6 +81,53 @@ budget_used(const struct session_budget *b)
 }
 
 void
+stream_keeps(struct stream *st, size_t *where, size_t n)
+{
+	struct fair_share *shares = st->session->budget->shares;
+
+	*where += n;
+	if (shares != NULL)
+		fair_share_charge(shares, st->slot, n);
+}
+
+void
+stream_gives(struct stream *st, size_t *where, size_t n)
+{
+	struct fair_share *shares = st->session->budget->shares;
+
+	*where -= n;
+	if (shares != NULL)
+		fair_share_give(shares, st->slot, n);
+}
+
+void
+stream_charge(struct stream *st, uint16_t slot)
+{
+	struct fair_share *shares = st->session->budget->shares;
+	const size_t n = st->in.len + st->out.len;
+
+	if (shares != NULL) {
+		fair_share_give(shares, st->slot, n);
+		fair_share_charge(shares, slot, n);
+	}
+	st->slot = slot;
+}
+
+/* Streams that were opened while there was memory may hold more than all of it. */
+bool
+stream_exceeds(const struct stream *st)
+{
+	const struct session_budget *b = st->session->budget;
+	uint64_t limit;
+
+	if (b->shares == NULL)
+		return b->held + b->queued > b->limit;
+	limit = fair_share_limit(b->shares);
+	return fair_share_used(b->shares) > limit &&
+		fair_share_held(b->shares, st->slot) > limit / SHARE_PART;
+}
+
+void
 stream_unbudget(struct stream *st)
 {
 	struct session_budget *b = st->session->budget;
@@ -86,9 +135,9 @@ stream_unbudget(struct stream *st)
 	st->in.spare = st->out.spare =
 		NULL; /* the budget may be freed before the stream's owner releases the stream */
 	coding_unbudget(st);
-	b->held -= st->in.len;
+	stream_gives(st, &b->held, st->in.len);
 	b->granted -= st->window - STREAM_WINDOW_BASE;
-	b->queued -= st->out.len;
+	stream_gives(st, &b->queued, st->out.len);
 }
 
 /* The session releases the stream; its owner may still hold it. */
@@ -366,7 +415,7 @@ stream_write(struct stream *st, const void *data, size_t n)
 		coding_write(st, data, n);
 	} else {
 		chain_add(&st->out, data, n);
-		st->session->budget->queued += n;
+		stream_keeps(st, &st->session->budget->queued, n);
 	}
 	session_stream_resume(st);
 }
@@ -388,7 +437,7 @@ stream_commit(struct stream *st, size_t n)
 		coding_commit(st, n);
 	} else {
 		chain_commit(&st->out, n);
-		st->session->budget->queued += n;
+		stream_keeps(st, &st->session->budget->queued, n);
 	}
 	if (n > 0)
 		session_stream_resume(st);

@@ -97,7 +97,7 @@ set_window(struct stream *st, size_t window)
 void
 stream_holds(struct stream *st, size_t n)
 {
-	st->session->budget->held += n;
+	stream_keeps(st, &st->session->budget->held, n);
 	/* what one turn reads, no reader has had the time to take */
 	st->waited |= st->in.len > st->window / 2 + SESSION_TURN;
 }
@@ -147,7 +147,7 @@ stream_took(struct stream *st, size_t n)
 	chain_consume(&st->in, n);
 	if (s == NULL)
 		return;
-	s->budget->held -= n;
+	stream_gives(st, &s->budget->held, n);
 	if (st->id == 0 || st->far_ended || n == 0)
 		return;
 	st->consumed += n;

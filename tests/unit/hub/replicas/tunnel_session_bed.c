@@ -169,6 +169,7 @@ bed_start(struct tunnel *t)
 		.events = &node_events,
 		.arg = &t->node};
 	static struct session_budget budget;
+	static uint16_t slot;
 	struct tls_stream *tls[2];
 	unsigned open = 0;
 	int net[2];
@@ -194,6 +195,7 @@ bed_start(struct tunnel *t)
 		tunnel_session_new(&(struct tunnel_session_setup){.session = {.loop = loop,
 									  .role = bed_role,
 									  .budget = &budget,
+									  .slot = slot++,
 									  .squeeze = bed_squeeze,
 									  .limits = &limits,
 									  .events = &hub_events,

@@ -205,6 +205,142 @@ test_what_nodes_say_adds_up(void **state)
 	bed_end(&t[1]);
 }
 
+/* --- memory --------------------------------------------------------------------------------- */
+
+enum { SCANT = 1 << 20, MANY = 24 };
+
+struct call {
+	struct caller at_node;
+	struct stream *at_hub; /* its target reads nothing */
+};
+
+static void
+call_on_reset(void *arg, unsigned code)
+{
+	struct call *c = arg;
+
+	stream_close(&c->at_hub, code);
+}
+
+/* Returns false if the hub refuses. */
+static bool
+call_begin(struct call *c, struct tunnel *t)
+{
+	static const struct stream_events deaf = {.reset = call_on_reset};
+
+	assert_int_equal(bed_ask(t, &c->at_node, "echo:1", false), 0);
+	until(c->at_node.answered == 1 || c->at_node.reset != 0);
+	if (c->at_node.reset != 0) {
+		assert_int_equal(c->at_node.reset, STREAM_REFUSED);
+		return false;
+	}
+	assert_int_equal(c->at_node.status, 200);
+	c->at_hub = take_ptr(&t->node.stream);
+	stream_use(c->at_hub, &deaf, c);
+	return true;
+}
+
+static void
+call_end(struct call *c)
+{
+	stream_close(&c->at_node.stream, STREAM_CANCELLED);
+	stream_close(&c->at_hub, STREAM_CANCELLED);
+}
+
+struct waiting {
+	const struct session_worker *worker;
+	size_t held;
+};
+
+static void
+on_waiting(void *arg)
+{
+	struct waiting *w = arg;
+
+	w->held = w->worker->budget.held;
+}
+
+/* What waits on the worker in the nodes' own streams. */
+static size_t
+waiting(const struct tunnel *t)
+{
+	struct waiting w = {.worker = t->session->worker};
+
+	session_worker_ask(t->session->worker, on_waiting, &w);
+	return w.held;
+}
+
+/* Says as much as it can; returns true once that is as much as has crossed, and more. */
+static bool
+say_all(struct call *calls, size_t n, const struct tunnel *t)
+{
+	bool full = true;
+
+	for (size_t i = 0; i < n; i++) {
+		struct stream *st = calls[i].at_node.stream;
+
+		stream_write(st, bulk, MIN(stream_room(st), (size_t)BULK));
+		full &= calls[i].at_hub->in.len == STREAM_WINDOW_BASE;
+	}
+	return full && waiting(t) > SCANT / WORKERS;
+}
+
+static void
+scant_start(struct tunnel t[2])
+{
+	session_workers_free(&bed_workers);
+	bed_workers = session_workers_new(loop, loops, WORKERS, SESSION_SERVER, SCANT);
+	bed_start(&t[0]);
+	bed_start(&t[1]);
+	assert_ptr_equal(t[0].session->worker, t[1].session->worker);
+}
+
+/* A node whose calls, begun while there was memory, hold all of it is refused more of them: it
+ * alone. */
+static void
+test_a_node_that_holds_all_memory(void **state)
+{
+	static struct call calls[MANY], more, others;
+	struct tunnel t[2];
+
+	(void)state;
+	scant_start(t);
+	for (size_t i = 0; i < MANY; i++)
+		assert_true(call_begin(&calls[i], &t[0]));
+	until(say_all(calls, MANY, &t[0]));
+	assert_false(call_begin(&more, &t[0]));
+	assert_true(call_begin(&others, &t[1]));
+	for (size_t i = 0; i < MANY; i++)
+		call_end(&calls[i]);
+	call_end(&others);
+	bed_end(&t[0]);
+	bed_end(&t[1]);
+}
+
+/* What has crossed is the node's as well. */
+static void
+test_memory_of_what_crosses(void **state)
+{
+	enum { EACH = STREAM_WINDOW_BASE + STREAM_OUT_SHORT };
+	static struct call calls[MANY], others;
+	struct tunnel t[2];
+	size_t n = 0;
+
+	(void)state;
+	scant_start(t);
+	for (; n < MANY && call_begin(&calls[n], &t[0]); n++) {
+		stream_write(calls[n].at_node.stream, bulk, EACH);
+		until(calls[n].at_hub->in.len == STREAM_WINDOW_BASE && waiting(&t[0]) == 0);
+	}
+	assert_in_range(n * EACH, SCANT + 1, SCANT + EACH);
+	assert_true(call_begin(&others, &t[1]));
+	for (size_t i = 0; i < n; i++)
+		call_end(&calls[i]);
+	call_end(&others);
+	bed_end(&t[0]);
+	bed_end(&t[1]);
+}
+
 static void
 on_use_up(void *arg)
 {
@@ -249,6 +385,8 @@ main(void)
 		ON_WORKERS(test_the_way_is_lost),
 		ON_WORKERS(test_a_hub_that_is_behind),
 		ON_WORKERS(test_what_nodes_say_adds_up),
+		ON_WORKERS(test_a_node_that_holds_all_memory),
+		ON_WORKERS(test_memory_of_what_crosses),
 		ON_WORKERS(test_streams_are_used_up),
 	};
 

@@ -145,10 +145,11 @@ peers_await(const struct peers *p, const char *node)
 }
 
 int
-local_dial_open(struct local_dial *c, const struct stream_request *request,
+local_dial_open(struct local_dial *c, const char *caller, const struct stream_request *request,
 	const struct stream_events *events, void *arg, struct stream **out)
 {
 	(void)c;
+	(void)caller;
 	(void)request;
 	(void)events;
 	(void)arg;

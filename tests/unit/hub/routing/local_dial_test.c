@@ -26,6 +26,8 @@ static struct {
 	struct acl *rules;
 	struct self_guard *guard;
 	struct local_dial *dials;
+	const char *caller;
+	size_t memory; /* 0: as it is */
 	bool may; /* what the guard, which closes this machine, is not asked about */
 	int listener; /* of a target on this machine */
 	struct addr target;
@@ -50,6 +52,15 @@ __wrap_self_guard_refuses(struct self_guard *g, const struct addr *to, const str
 	return bed.may ? NULL : __real_self_guard_refuses(g, to, caller);
 }
 
+struct fair_share *__wrap_fair_share_new(uint64_t limit);
+struct fair_share *__real_fair_share_new(uint64_t limit);
+
+struct fair_share *
+__wrap_fair_share_new(uint64_t limit)
+{
+	return __real_fair_share_new(bed.memory != 0 ? bed.memory : limit);
+}
+
 static bool
 none(void *arg, const struct in6_addr *ip)
 {
@@ -65,6 +76,7 @@ set_up(void **state)
 
 	(void)state;
 	memset(&bed, 0, sizeof bed);
+	bed.caller = "192.0.2.7";
 	assert_int_equal(loop_new(&bed.loop, NULL), 0);
 	bed.addresses = addresses_new(bed.loop, NULL, NULL);
 	assert_int_equal(tree_parse(&tree, "test", allows, strlen(allows), NULL), 0);
@@ -123,7 +135,8 @@ dial(struct end *e, const char *authority, bool udp)
 
 	memset(e, 0, sizeof *e);
 	patience_until(patience_turn(bed.loop),
-		(rc = local_dial_open(bed.dials, &request, &events, e, &e->st)) != -EINPROGRESS);
+		(rc = local_dial_open(bed.dials, bed.caller, &request, &events, e, &e->st)) !=
+			-EINPROGRESS);
 	assert_int_equal(rc, 0);
 	patience_until(patience_turn(bed.loop), e->status != 0 || e->reset);
 }
@@ -193,6 +206,37 @@ what_is_dialled(void **state)
 		close(far[i]);
 }
 
+/* Both ends of a stream hold bytes; whose they are is known at both. */
+static void
+a_caller_that_holds_all_memory(void **state)
+{
+	enum { MEMORY = 2 * STREAM_WINDOW_BASE, LITTLE = 4096 };
+	static const char bytes[STREAM_OUT_BYTES];
+	struct end greedy, more, other;
+	const int little = LITTLE;
+	unsigned turns = 0;
+
+	(void)state;
+	local_dial_free(&bed.dials);
+	bed.memory = MEMORY;
+	bed.dials = local_dial_new(bed.loop, bed.guard);
+	bed.may = true;
+	setsockopt(bed.listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+	dial(&greedy, bed.authority, false);
+	do {
+		assert_true(turns++ < PATIENCE_TURNS);
+		stream_write(greedy.st, bytes, stream_room(greedy.st));
+		dial(&more, bed.authority, false);
+		stream_close(&more.st, STREAM_CANCELLED);
+	} while (more.status == 200);
+	assert_int_equal(more.reset, true);
+	bed.caller = "192.0.2.8";
+	dial(&other, bed.authority, false);
+	assert_int_equal(other.status, 200);
+	stream_close(&other.st, STREAM_CANCELLED);
+	stream_close(&greedy.st, STREAM_CANCELLED);
+}
+
 static void
 datagrams(void **state)
 {
@@ -229,6 +273,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(what_is_refused),
 		T(what_is_dialled),
+		T(a_caller_that_holds_all_memory),
 		T(datagrams),
 	};
 
