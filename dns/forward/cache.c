@@ -14,21 +14,31 @@ enum {
 
 struct entry {
 	struct entry *chain;
-	struct entry *older, *newer; /* least recently used order */
+	struct entry *older, *newer; /* least recently used order of its segment */
 	uint64_t hash;
 	uint64_t stored_ms, expires_ms;
 	uint64_t rest_ms; /* stale; upstream is not asked before this time */
 	uint16_t key_len, len, n_ttls; /* len 0: a remembered failure */
+	uint8_t segment; /* enum segment_id */
 	uint8_t bytes[]; /* the key, the answer, two octets for each TTL's offset in the answer */
 };
 
+/* A segmented LRU. An entry begins in PROBATION, which alone makes room for new ones: a flood of
+ * names of which each is asked once evicts nothing but itself. An answer that is asked for again is
+ * PROTECTED. That segment is bounded: its least recently used entry goes back to probation. */
+enum segment_id { PROBATION, PROTECTED, SEGMENTS };
+
+struct segment {
+	struct entry *oldest, *newest;
+	size_t n, bytes;
+};
+
 struct cache {
-	struct cache_limits limits;
+	struct cache_limits limits, protected; /* the latter are three quarters */
 	uint64_t seed;
 	struct entry **buckets; /* allocated with the first entry */
 	size_t n_buckets; /* a power of two */
-	struct entry *oldest, *newest;
-	size_t n, bytes;
+	struct segment segments[SEGMENTS];
 	uint64_t evicted;
 };
 
@@ -56,6 +66,8 @@ cache_new(struct cache **out, const struct cache_limits *limits, uint64_t seed)
 	struct cache *c = xcalloc(1, sizeof *c);
 
 	c->limits = *limits;
+	c->protected.entries = limits->entries - limits->entries / 4;
+	c->protected.bytes = limits->bytes - limits->bytes / 4;
 	c->seed = seed;
 	c->n_buckets = 16;
 	while (c->n_buckets < limits->entries)
@@ -70,11 +82,15 @@ cache_free(struct cache **out)
 
 	if (c == NULL)
 		return;
-	while (c->oldest != NULL) {
-		struct entry *e = c->oldest;
+	for (size_t i = 0; i < SEGMENTS; i++) {
+		struct entry *e = c->segments[i].oldest;
 
-		c->oldest = e->newer;
-		free(e);
+		while (e != NULL) {
+			struct entry *newer = e->newer;
+
+			free(e);
+			e = newer;
+		}
 	}
 	free(c->buckets);
 	free(c);
@@ -110,28 +126,52 @@ entry_bytes(const struct entry *e)
 }
 
 static void
-unlink_use(struct cache *c, struct entry *e)
+segment_remove(struct cache *c, struct entry *e)
 {
+	struct segment *s = &c->segments[e->segment];
+
 	if (e->older != NULL)
 		e->older->newer = e->newer;
 	else
-		c->oldest = e->newer;
+		s->oldest = e->newer;
 	if (e->newer != NULL)
 		e->newer->older = e->older;
 	else
-		c->newest = e->older;
+		s->newest = e->older;
+	s->n--;
+	s->bytes -= entry_bytes(e);
 }
 
 static void
-link_use(struct cache *c, struct entry *e)
+segment_add(struct cache *c, struct entry *e, enum segment_id id)
 {
+	struct segment *s = &c->segments[id];
+
+	e->segment = (uint8_t)id;
 	e->newer = NULL;
-	e->older = c->newest;
-	if (c->newest != NULL)
-		c->newest->newer = e;
+	e->older = s->newest;
+	if (s->newest != NULL)
+		s->newest->newer = e;
 	else
-		c->oldest = e;
-	c->newest = e;
+		s->oldest = e;
+	s->newest = e;
+	s->n++;
+	s->bytes += entry_bytes(e);
+}
+
+static void
+cache_protect(struct cache *c, struct entry *e)
+{
+	const struct segment *s = &c->segments[PROTECTED];
+
+	segment_remove(c, e);
+	segment_add(c, e, PROTECTED);
+	while (s->n > c->protected.entries || s->bytes > c->protected.bytes) {
+		struct entry *oldest = s->oldest;
+
+		segment_remove(c, oldest);
+		segment_add(c, oldest, PROBATION);
+	}
 }
 
 static void
@@ -142,17 +182,17 @@ cache_drop(struct cache *c, struct entry *e)
 	while (*at != e)
 		at = &(*at)->chain;
 	*at = e->chain;
-	unlink_use(c, e);
-	c->n--;
-	c->bytes -= entry_bytes(e);
+	segment_remove(c, e);
 	free(e);
 }
 
-/* Replaces the key's previous entry. */
+/* Replaces the key's previous entry: an answer that is renewed was asked for again, here or at
+ * another worker. */
 static void
 cache_keep(struct cache *c, const struct cache_key *key, struct entry *e)
 {
 	struct entry *old = cache_find_entry(c, key), **at;
+	bool again = old != NULL && old->len > 0;
 
 	if (old != NULL)
 		cache_drop(c, old);
@@ -164,11 +204,11 @@ cache_keep(struct cache *c, const struct cache_key *key, struct entry *e)
 	at = bucket_of(c, e->hash);
 	e->chain = *at;
 	*at = e;
-	link_use(c, e);
-	c->n++;
-	c->bytes += entry_bytes(e);
-	while (c->n > c->limits.entries || c->bytes > c->limits.bytes) {
-		cache_drop(c, c->oldest);
+	segment_add(c, e, PROBATION);
+	if (again)
+		cache_protect(c, e);
+	while (cache_entries(c) > c->limits.entries || cache_bytes(c) > c->limits.bytes) {
+		cache_drop(c, c->segments[PROBATION].oldest);
 		c->evicted++;
 	}
 }
@@ -341,10 +381,9 @@ cache_find(
 		cache_drop(c, e);
 		return CACHE_MISS;
 	}
-	unlink_use(c, e);
-	link_use(c, e);
 	if (e->len == 0)
 		return CACHE_FAILED;
+	cache_protect(c, e);
 	copy_out(e, now_ms, answer);
 	if (now_ms < e->expires_ms)
 		return CACHE_FRESH;
@@ -362,22 +401,24 @@ cache_has_stale(const struct cache *c, const struct cache_key *key, uint64_t now
 void
 cache_expire(struct cache *c, uint64_t now_ms)
 {
-	for (struct entry *e = c->oldest; e != NULL; e = e->newer) {
-		e->expires_ms = MIN(e->expires_ms, now_ms);
-		e->rest_ms = 0;
+	for (size_t i = 0; i < SEGMENTS; i++) {
+		for (struct entry *e = c->segments[i].oldest; e != NULL; e = e->newer) {
+			e->expires_ms = MIN(e->expires_ms, now_ms);
+			e->rest_ms = 0;
+		}
 	}
 }
 
 size_t
 cache_entries(const struct cache *c)
 {
-	return c->n;
+	return c->segments[PROBATION].n + c->segments[PROTECTED].n;
 }
 
 size_t
 cache_bytes(const struct cache *c)
 {
-	return c->bytes;
+	return c->segments[PROBATION].bytes + c->segments[PROTECTED].bytes;
 }
 
 uint64_t

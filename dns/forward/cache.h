@@ -7,7 +7,10 @@
  * Entries are whole messages as upstream sent them, with the offsets of their TTLs, so that a hit
  * is one copy with the TTLs counted down; dns/forward/rewrite turns it into a client's answer. Not
  * cached: answers to another question, truncated answers, answers with TTL 0, rcodes other than
- * NOERROR and NXDOMAIN, negative answers without SOA. The least recently used entries are evicted.
+ * NOERROR and NXDOMAIN, negative answers without SOA.
+ *
+ * The least recently used entries are evicted, those first that nobody has asked for again: one
+ * client's flood of random names does not evict what is in use, nor its expired copies.
  *
  *	cache_new(&c, &limits, seed);
  *	cache_key_init(&key, &query, NULL);

@@ -498,20 +498,22 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 		dial_sent(ex);
 		exchange_go(ex, EXCHANGE_SENDING);
 	}
+	if (ex->mirrors != NULL)
+		mirror_body_http1(ex, data, len);
 	got = gather_body(&g, &ex->http.up, ex->http.up.framing == HTTP1_CHUNKED, data, len, &used);
 	if (got == HTTP1_BAD) {
 		bad_body(ex);
 		return len;
 	}
-	if (ex->mirrors != NULL)
-		mirror_body(ex, data, used, got == HTTP1_DONE);
 	ex->body_sent += g.payload;
 	count(&f->worker->counters.bytes_up, g.payload);
 	count(&ex->group->cell->bytes_up, g.payload);
 	if (gather_flush(&g) < 0)
 		ex->discard = true; /* there may be a response nevertheless */
-	if (got == HTTP1_DONE)
+	if (got == HTTP1_DONE) {
 		ex->http.request_done = true;
+		mirror_done(ex);
+	}
 	exchange_touch(ex);
 	return used;
 }

@@ -424,7 +424,7 @@ h2_stream_from_client(struct h2_stream *st, const char *data, size_t n)
 	if (buf_len(&st->to_endpoint) > STREAM_KEPT)
 		stream_unkeep(st);
 	if (ex->mirrors != NULL)
-		mirror_body(ex, data, n, false);
+		mirror_body(ex, data, n);
 	stream_widen(
 		st, &st->flow_up, st->client->link.h2, st->id, ex->body_sent, &st->to_endpoint);
 	h2_stream_touch(st);
@@ -457,7 +457,7 @@ h2_stream_client_done(struct h2_stream *st)
 	if (st->ex == NULL)
 		return;
 	st->ex->http.request_done = true;
-	mirror_body(st->ex, NULL, 0, true);
+	mirror_done(st->ex);
 	h2_stream_touch(st);
 	if (st->up_id != 0) {
 		h2_resume(st->up->link.h2, st->up_id);

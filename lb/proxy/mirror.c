@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lb/conn/gather.h"
 #include "lb/proxy/h2_link.h"
 #include "lb/proxy/h2_stream.h"
 #include "lb/proxy/routing.h"
@@ -17,11 +18,12 @@ struct mirror {
 	struct worker *worker;
 	struct target *target; /* with a reference, and counted in flight */
 	struct h2_link link; /* link.h2 NULL: HTTP/1, or not connected yet */
-	struct buf request; /* its head in HTTP/1's terms, then its body */
+	struct buf request; /* its head in HTTP/1's terms, then its body, without framing */
 	size_t head_bytes;
 	uint64_t since_ms, answered; /* bytes of the answer */
 	uint32_t client;
 	int32_t id; /* of the stream */
+	bool chunked; /* HTTP/1: as its head says */
 	bool http2, secret; /* no field enters a table */
 	bool answered_whole; /* by HTTP/2: its stream is closed */
 	bool counted; /* in the client's part of the endpoint: target_end */
@@ -152,11 +154,18 @@ mirror_ask(struct mirror *m)
 static int
 mirror_send(struct mirror *m)
 {
+	size_t n = buf_len(&m->request) - m->head_bytes, used;
+	struct http1_body body;
+	struct gather g;
 	int rc;
 
 	if (m->http2)
 		return mirror_ask(m);
-	rc = peer_send_bytes(&m->peer, buf_at(&m->request), buf_len(&m->request));
+	http1_body_init(&body, HTTP1_LENGTH, n);
+	gather_init(&g, &m->peer);
+	gather_add(&g, buf_at(&m->request), m->head_bytes);
+	gather_body(&g, &body, m->chunked, buf_at(&m->request) + m->head_bytes, n, &used);
+	rc = gather_flush(&g);
 	buf_consume(&m->request, buf_len(&m->request));
 	buf_release(&m->request);
 	return rc;
@@ -291,6 +300,7 @@ mirror_new(struct exchange *ex, const struct http_route_mirror *to)
 	w->n_mirrors++;
 	mirror_write_head(&m->request, ex);
 	m->head_bytes = buf_len(&m->request);
+	m->chunked = ex->http.up.framing == HTTP1_CHUNKED;
 	m->http2 = ex->h2 != NULL;
 	m->secret = m->http2 && ex->h2->secret;
 	return m;
@@ -326,7 +336,7 @@ mirror_begin(struct exchange *ex, const struct http1_head *h)
 }
 
 void
-mirror_body(struct exchange *ex, const char *data, size_t n, bool done)
+mirror_body(struct exchange *ex, const char *data, size_t n)
 {
 	struct mirror *first = ex->mirrors;
 
@@ -335,9 +345,29 @@ mirror_body(struct exchange *ex, const char *data, size_t n, bool done)
 			count(&first->worker->counters.mirrors_dropped, 1);
 		mirror_drop(ex);
 	}
-	for (struct mirror *m = ex->mirrors; m != NULL && n > 0; m = m->next)
+	for (struct mirror *m = ex->mirrors; m != NULL; m = m->next)
 		buf_add(&m->request, data, n);
-	while (done && ex->mirrors != NULL) {
+}
+
+void
+mirror_body_http1(struct exchange *ex, const char *data, size_t n)
+{
+	struct http1_body body = ex->http.up; /* a copy, since the exchange reads the same bytes */
+	struct http1_str piece;
+	size_t used;
+
+	body.kept = NULL;
+	while (http1_body_next(&body, data, n, &used, &piece) == HTTP1_DATA) {
+		mirror_body(ex, piece.at, piece.len);
+		data += used;
+		n -= used;
+	}
+}
+
+void
+mirror_done(struct exchange *ex)
+{
+	while (ex->mirrors != NULL) {
 		struct mirror *m = ex->mirrors;
 
 		mirror_unlink(m);

@@ -10,7 +10,8 @@
  * loop.
  *
  *	mirror_begin(ex, head);		// ex->head is written, and an endpoint will be looked for
- *	mirror_body(ex, data, n, done);	// bytes of the request's body
+ *	mirror_body(ex, data, n);	// payload of its body
+ *	mirror_done(ex);		// it is whole
  *	mirror_drop(ex);		// it ends: what is not whole is forgotten
  */
 #ifndef EDGEWAY_LB_PROXY_MIRROR_H
@@ -26,7 +27,11 @@ enum {
 };
 
 void mirror_begin(struct exchange *ex, const struct http1_head *h);
-void mirror_body(struct exchange *ex, const char *data, size_t n, bool done);
+void mirror_body(struct exchange *ex, const char *data, size_t n);
+/* The same of bytes as an HTTP/1 client frames them, before ex->http.up has read them; what follows
+ * the body is left out. */
+void mirror_body_http1(struct exchange *ex, const char *data, size_t n);
+void mirror_done(struct exchange *ex);
 void mirror_drop(struct exchange *ex);
 /* Before the worker ends. */
 void mirror_stop(struct worker *w);

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from h2kit import Http2
-from httpkit import Wire
+from httpkit import Endpoint, Wire
 from gateway_town import Town, backend, edits, redirect, rewrite, route, to
-from lab import Lab, wait_for
+from lab import Lab, service, wait_for
 from pki import Authority
 from pretender import Pretender
 
@@ -238,6 +238,35 @@ def test_mirrors(town, http):
         assert ask(f"/copy-one/more/{i}", grpc=http == 2).service == "echo-v1"
     wait_for("70 copies", lambda: len(seen("/copy-one/more")) == 70)
     assert town.agent.state()["lb"]["counters"]["mirrors_dropped"] == before + 3  # a large body, no endpoint, not allowed
+
+
+def test_copies_are_framed_anew(town):
+    """Of a client's chunks a copy gets the payload: neither extensions nor trailers, of which the original gets those that may stand."""
+    original, copy = (Endpoint(town.pods[f"echo-{v}"], 8443) for v in ("v1", "v2"))
+    town.hub.write("raw.yaml", *(service(f"raw-{v}", ("http", 80, 8443), selector=f"echo-{v}", namespace="mesh") for v in ("v1", "v2")))
+    town.routes(route("r", to("raw-v1", filters=[mirror("raw-v2")])))
+    trailers = b"Host: evil\r\nX-Sum: 1\r\nAuthorization: Bearer x\r\n"
+    for first, body_so_far, rest, whole in ((b"5;x=y\r\nhel", b"3\r\nhel\r\n", b"lo\r\n6;z\r\n world\r\n0;last\r\n" + trailers + b"\r\n", b"b\r\nhello world\r\n"),
+                                            (b"0;la", b"", b"st\r\n" + trailers + b"\r\n", b"")):
+        with contextlib.closing(town.connect("echo").s) as s:
+            wire = Wire(s)
+            wire.put(b"POST / HTTP/1.1\r\nHost: echo\r\nTransfer-Encoding: chunked\r\n\r\n" + first)
+            at_original = original.accept()
+            at_original.until()
+            at_original.expect(body_so_far)
+            wire.put(rest, b"GET /next HTTP/1.1\r\nHost: echo\r\n\r\n")
+            assert at_original.until().endswith(b"0\r\nX-Sum: 1\r\n\r\n")
+            at_copy = copy.accept()
+            assert b"\r\nTransfer-Encoding: chunked\r\n" in at_copy.until()
+            at_copy.expect(whole + b"0\r\n\r\n").put(b"HTTP/1.1 204 Seen\r\nConnection: close\r\n\r\n").shut().eof()
+            at_original.put(b"HTTP/1.1 204 Done\r\n\r\n")
+            assert wire.reply()[0] == 204 and b"GET /next " in at_original.until()
+            at_next = copy.accept()
+            assert at_next.until().startswith(b"GET /next ") and at_next.left == b""
+            at_original.put(b"HTTP/1.1 204 Done\r\nConnection: close\r\n\r\n").shut()
+            assert wire.reply()[0] == 204
+    original.down()
+    copy.down()
 
 
 def test_copies_do_not_wait_for_ever(town):

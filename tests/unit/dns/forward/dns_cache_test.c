@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "dns/forward/health.h"
+#include "dns/forward/lookup.h"
 #include "dns/forward/rewrite.h"
 #include "tests/unit/dns/dns_kit.h"
 
@@ -349,11 +350,122 @@ the_least_used_make_room(void **state)
 	assert_false(has(f, 0) || has(f, 6));
 	fill(f, 20, 3900);
 	assert_true(cache_bytes(f->cache) <= 20000);
-	assert_int_equal(cache_entries(f->cache), 4);
-	assert_true(has(f, 19) && has(f, 5));
+	assert_int_equal(cache_entries(f->cache), 5);
+	assert_true(has(f, 19) && has(f, 5) && has(f, 149)); /* the last is small, and was used */
 	begin(f, "big.example.org", DNS_TXT, DNS_NOERROR);
 	put(f, DNS_SECTION_ANSWER, DNS_TXT, 60, zeros, sizeof zeros);
 	assert_false(keep(f, 0));
+}
+
+/* --- one client floods the cache with names of which each is asked once --------------------- */
+
+enum { FLOOD = 10000, IN_USE = 100 };
+
+enum flood { FLOOD_NXDOMAIN, FLOOD_POSITIVE, FLOOD_LARGE, FLOOD_FAILED };
+
+static void
+flood(struct fixture *f, enum flood kind, uint64_t now_ms)
+{
+	static const uint8_t data[3000];
+	char name[32];
+
+	for (unsigned i = 0; i < FLOOD; i++) {
+		snprintf(name, sizeof name, "x%u-%u.example.org", (unsigned)kind, i);
+		begin(f, name, DNS_A, kind == FLOOD_NXDOMAIN ? DNS_NXDOMAIN : DNS_NOERROR);
+		if (kind == FLOOD_FAILED) {
+			cache_fail(f->cache, &f->key, now_ms);
+			assert_string_equal(find(f, now_ms), "failed");
+			cache_fail(f->cache, &f->key, now_ms + CACHE_FAILED_MS);
+			continue;
+		}
+		if (kind == FLOOD_NXDOMAIN)
+			put_soa(f, 900, 900);
+		else
+			put_a(f, DNS_SECTION_ANSWER, 900);
+		if (kind == FLOOD_LARGE)
+			put(f, DNS_SECTION_ADDITIONAL, DNS_TXT, 900, data, sizeof data);
+		assert_true(keep(f, now_ms));
+	}
+}
+
+static unsigned
+count_found(struct fixture *f, uint64_t now_ms, const char *want)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < IN_USE; i++) {
+		char name[32];
+
+		snprintf(name, sizeof name, "n%u.example.org", i);
+		key_of(&f->key, name, DNS_A, DNS_FLAG_RD, KIT_PLAIN);
+		found += strncmp(find(f, now_ms), want, strlen(want)) == 0;
+	}
+	return found;
+}
+
+/* As large as a worker's. */
+static void
+resize(struct fixture *f)
+{
+	static const struct cache_limits limits = {LOOKUP_ENTRIES, LOOKUP_BYTES};
+
+	cache_free(&f->cache);
+	cache_new(&f->cache, &limits, 1);
+}
+
+static void
+a_flood_of_names_leaves_those_in_use(void **state)
+{
+	struct fixture *f = *state;
+
+	resize(f);
+	fill(f, IN_USE, 0);
+	assert_int_equal(count_found(f, 0, "fresh "), IN_USE);
+	for (enum flood kind = FLOOD_NXDOMAIN; kind <= FLOOD_FAILED; kind++) {
+		flood(f, kind, 1000);
+		assert_int_equal(count_found(f, 1000, "fresh "), IN_USE);
+		assert_true(cache_bytes(f->cache) <= LOOKUP_BYTES);
+		assert_true(cache_entries(f->cache) <= LOOKUP_ENTRIES);
+	}
+	for (enum flood kind = FLOOD_NXDOMAIN; kind <= FLOOD_FAILED; kind++) {
+		flood(f, kind, 70000);
+		assert_int_equal(count_found(f, 70000, "stale "), IN_USE);
+	}
+}
+
+/* Names that this worker is never asked for, but another one is each time they expire. */
+static void
+a_flood_leaves_what_is_renewed(void **state)
+{
+	struct fixture *f = *state;
+
+	resize(f);
+	fill(f, IN_USE, 0);
+	fill(f, IN_USE, 0);
+	flood(f, FLOOD_NXDOMAIN, 1000);
+	assert_int_equal(count_found(f, 1000, "fresh "), IN_USE);
+}
+
+/* What was in use long ago makes room for what is now. */
+static void
+those_in_use_change(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(f, 100, 0);
+	assert_true(has(f, 99));
+	for (unsigned i = 0; i < 100; i++)
+		has(f, i);
+	begin(f, "new.example.org", DNS_A, DNS_NOERROR);
+	put_a(f, DNS_SECTION_ANSWER, 60);
+	assert_true(keep(f, 0));
+	assert_true(memcmp(find(f, 0), "fresh ", 6) == 0);
+	assert_int_equal(cache_entries(f->cache), 100);
+	flood(f, FLOOD_POSITIVE, 0);
+	begin(f, "new.example.org", DNS_A, DNS_NOERROR);
+	assert_true(memcmp(find(f, 0), "fresh ", 6) == 0);
+	assert_true(has(f, 99) && has(f, 26));
+	assert_false(has(f, 24) || has(f, 0));
 }
 
 /* --- the case of letters -------------------------------------------------------------------- */
@@ -453,6 +565,9 @@ main(void)
 		T(failures_are_remembered_for_a_second),
 		T(other_upstreams_make_all_answers_stale),
 		T(the_least_used_make_room),
+		T(a_flood_of_names_leaves_those_in_use),
+		T(a_flood_leaves_what_is_renewed),
+		T(those_in_use_change),
 		T(mixed_case_must_come_back),
 		T(silence_says_as_much_as_one_was_quick),
 		T(those_who_lose_are_probed),
