@@ -8,7 +8,7 @@
  * on_release, and the owner's is held here until bridge_worker_leave, or until on_gone. An end is a
  * shutdown.
  *
- *	owner    new              opened()      ended(), or free
+ *	owner    new              opened()      ended()      free
  *	worker       on_start ----^-------------^            on_release ---> on_gone (owner)
  */
 #include "hub/ingress/bridge_worker.h"
@@ -57,8 +57,6 @@ bridge_worker_destroy(struct bridge_worker *b)
 
 /* --- on the owner's loop -------------------------------------------------------------------- */
 
-static void bridge_worker_on_release(void *arg);
-
 static void
 bridge_worker_leave_place(struct bridge_worker *b)
 {
@@ -83,12 +81,9 @@ bridge_worker_on_ended(void *arg)
 {
 	struct bridge_worker *b = arg;
 
-	if (b->released)
-		return; /* on_gone comes */
-	b->released = true;
 	bridge_worker_leave_place(b);
-	b->setup.ended(b->setup.arg, b->end);
-	loop_post(tls_worker_loop(b->worker), bridge_worker_on_release, b);
+	if (!b->released)
+		b->setup.ended(b->setup.arg, b->end);
 }
 
 static void
@@ -215,12 +210,9 @@ bridge_worker_own_opened(void *arg, const char *why, const char *sni, const char
 static void
 bridge_worker_own_ended(void *arg, enum tls_bridge_end end)
 {
-	struct bridge_worker *b = arg;
-	const struct tls_bridge_setup setup = b->setup;
+	const struct bridge_worker *b = arg;
 
-	tls_bridge_free(&b->bridge);
-	bridge_worker_destroy(b);
-	setup.ended(setup.arg, end);
+	b->setup.ended(b->setup.arg, end);
 }
 
 /* --- bridges -------------------------------------------------------------------------------- */

@@ -38,8 +38,7 @@ int bridge_worker_new(
 	const struct bridge_worker_setup *setup, struct bridge_worker **out, struct err *err);
 /* The owner has closed `other`, or is about to, and that is no break. */
 void bridge_worker_unhold(struct bridge_worker *b);
-/* As tls_bridge_leave (with that), tls_bridge_cut and tls_bridge_free. After `ended` the bridge is
- * gone. */
+/* As tls_bridge_leave (with that), tls_bridge_cut and tls_bridge_free. */
 void bridge_worker_leave(struct bridge_worker *b);
 void bridge_worker_cut(struct bridge_worker *b);
 void bridge_worker_free(struct bridge_worker **b);

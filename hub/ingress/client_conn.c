@@ -71,7 +71,7 @@ let_go(struct leg **leg, bool reset, bool near)
 	if (l == NULL)
 		return;
 	l->visit = NULL;
-	if (reset)
+	if (reset || l->over)
 		leg_free(l);
 	else if (near)
 		bridge_worker_leave(l->bridge);

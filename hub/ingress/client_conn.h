@@ -55,6 +55,7 @@ struct leg {
 	struct bridge_worker *bridge;
 	struct preauth_conn place; /* during the client's TLS handshake */
 	struct client_conn *visit; /* NULL: not yet, or no longer */
+	bool over; /* the bridge has broken; the leg is kept until the connection's relay knows */
 	int fd; /* the plain side, until a client connection takes it; -1 */
 };
 

@@ -8,8 +8,8 @@
 #include "hub/port/client_hello.h"
 
 /* Detaches the bridge from its client connection. */
-static struct client_conn *
-leave_visit(struct leg *l)
+static void
+leg_leave(struct leg *l)
 {
 	struct client_conn *v = take_ptr(&l->visit);
 
@@ -17,13 +17,12 @@ leave_visit(struct leg *l)
 		v->near = NULL;
 	if (v != NULL && v->far == l)
 		v->far = NULL;
-	return v;
 }
 
 void
 leg_free(struct leg *l)
 {
-	(void)leave_visit(l);
+	leg_leave(l);
 	TAILQ_REMOVE(&l->ingress->legs, l, entry);
 	preauth_leave(&l->place);
 	l->ingress->n_legs--;
@@ -37,22 +36,24 @@ leg_free(struct leg *l)
 static void
 leg_cut(struct leg *near)
 {
-	(void)leave_visit(near);
+	leg_leave(near);
 	bridge_worker_cut(near->bridge);
 }
 
+/* One that has broken keeps its descriptors until the connection ends: see relay_worker_break. */
 static void
 on_ended(void *arg, enum tls_bridge_end end)
 {
 	struct leg *l = arg;
-	bool near = l->visit != NULL && l->visit->near == l;
-	struct client_conn *v = leave_visit(l);
+	struct client_conn *v = l->visit;
+	bool near = v != NULL && v->near == l;
 
-	l->bridge = NULL;
-	leg_free(l);
-	if (v == NULL || end == TLS_BRIDGE_WHOLE)
+	if (v == NULL || end == TLS_BRIDGE_WHOLE) {
+		leg_free(l);
 		return;
-	if (end == TLS_BRIDGE_CUT && v->near != NULL)
+	}
+	l->over = true;
+	if (end == TLS_BRIDGE_CUT && v->near != NULL && !v->near->over)
 		leg_cut(v->near);
 	client_conn_break(v,
 		near                            ? "the caller's TLS connection broke"

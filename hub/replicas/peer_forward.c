@@ -13,6 +13,8 @@ struct trip {
 	struct peers *of;
 	struct stream *near, *far; /* the replica's and the node's, until they are joined */
 	struct relay *relay;
+	struct dgram_couple *couple; /* for datagrams, in place of the relay */
+	bool udp;
 	struct grant grant; /* the node's account alone */
 	uint64_t since_ms;
 	char *by, *caller, *node, *target;
@@ -35,6 +37,7 @@ trip_free(struct trip *t)
 	LIST_REMOVE(t, link);
 	p->n_trips--;
 	relay_free(&t->relay);
+	dgram_couple_free(&t->couple);
 	stream_close(&t->near, STREAM_CANCELLED);
 	stream_close(&t->far, STREAM_CANCELLED);
 	grant_end(&t->grant);
@@ -97,15 +100,50 @@ on_relay_ended(void *arg, const struct relay_report *report)
 }
 
 static void
+on_couple_ended(void *arg, const struct dgram_couple_report *report)
+{
+	const struct dgram_tally *tally = &report->tally;
+	struct trip *t = arg;
+
+	peer_forward_tell(t, 200,
+		&(struct relay_report){
+			.to_other = tally->to_stream.bytes, .to_stream = tally->from_stream.bytes},
+		report->why);
+	trip_free(t);
+}
+
+static void
+peer_forward_join(struct trip *t)
+{
+	struct stream *near = take_ptr(&t->near), *far = take_ptr(&t->far);
+	struct rate *node = grant_rate(&t->grant, QUOTA_NODE);
+	const struct relay_setup bytes = {
+		.loop = t->of->config.loop,
+		.stream = near,
+		.rates = {node},
+		.ended = on_relay_ended,
+		.arg = t,
+	};
+	const struct dgram_couple_setup datagrams = {
+		.loop = t->of->config.loop,
+		.streams = {near, far},
+		.rates = {node},
+		.ended = on_couple_ended,
+		.arg = t,
+	};
+
+	t->of->passed++;
+	stream_answer(near, 200, "");
+	if (t->udp)
+		t->couple = dgram_couple_new(&datagrams);
+	else
+		t->relay = relay_join_stream(&bytes, far);
+}
+
+static void
 on_far_answered(void *arg, unsigned status, const char *reason)
 {
 	struct trip *t = arg;
-	struct relay_setup setup = {
-		.loop = t->of->config.loop,
-		.ended = on_relay_ended,
-		.arg = t,
-		.rates = {grant_rate(&t->grant, QUOTA_NODE)},
-	};
 
 	if (status != 200) {
 		/* 421 is reserved for this hub: the other replica would not ask for the node here
@@ -114,10 +152,7 @@ on_far_answered(void *arg, unsigned status, const char *reason)
 			t, status >= 400 && status <= 599 && status != 421 ? status : 502, reason);
 		return;
 	}
-	t->of->passed++;
-	stream_answer(t->near, 200, "");
-	setup.stream = take_ptr(&t->near);
-	t->relay = relay_join_stream(&setup, take_ptr(&t->far));
+	peer_forward_join(t);
 }
 
 static void
@@ -188,6 +223,7 @@ trip_new(struct guest *g, struct stream *st, const struct stream_request *reques
 	t->node = xstrdup(peer_field(request, "edgeway-node"));
 	t->target = xasprintf("%.260s via %s", request->authority, t->node);
 	t->near = st;
+	t->udp = request->udp;
 	LIST_INSERT_HEAD(&p->trips, t, link);
 	p->n_trips++;
 	stream_accept(st, &near_events, t);

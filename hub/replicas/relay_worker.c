@@ -1,12 +1,12 @@
 /*
  * The owner ends the crossing stream when it hands the socket over: that end tells the worker that
  * all which crossed has come, whatever order post and pair of sockets arrive in. The relay is the
- * worker's from on_join to its end; the owner, which may break it off or free it before, waits for
- * the worker then: nothing of it is used there afterwards, and a break is known there before a
- * bridge closes the other end of the socket, which would be an end in good order (bridge_worker.c).
+ * worker's from on_join to its end. A break is a post, too, since many may come at once while the
+ * worker is busy; it may find the relay at its end, so what has been told of that is freed behind
+ * it. Only who frees it before `ended` waits for the worker: nothing of it is used there then.
  *
- *	owner    join, stream_end                    ended()    free
- *	worker            on_join, crossing_take, relay_join ---^
+ *	owner    join, stream_end         break           ended()    free
+ *	worker            on_join, crossing_take, relay_join, on_break --^     ---> on_gone
  */
 #include "hub/replicas/tunnel_session_private.h"
 
@@ -23,7 +23,7 @@ struct relay_worker {
 	struct stream *near; /* NULL: it has ended */
 	int32_t id; /* of `near` */
 	bool is_over; /* as told */
-	const char *why; /* of relay_worker_break; static text */
+	const char *why; /* of relay_worker_break; static text; NULL: not yet */
 	/* the worker's */
 	int fd;
 	struct relay *relay;
@@ -61,12 +61,6 @@ relay_worker_on_ended(void *arg)
 	r->is_over = true;
 	if (r->ended != NULL)
 		r->ended(r->arg, &r->report);
-}
-
-static void
-relay_worker_on_gone(void *arg)
-{
-	free(arg);
 }
 
 /* --- on the worker's loop ------------------------------------------------------------------- */
@@ -131,7 +125,6 @@ relay_worker_uncross(struct relay_worker *r)
 		crossing_free(c);
 }
 
-/* The owner waits. */
 static void
 relay_worker_on_break(void *arg)
 {
@@ -147,6 +140,7 @@ relay_worker_on_break(void *arg)
 	relay_worker_fail(r, r->why);
 }
 
+/* The owner waits. */
 static void
 relay_worker_on_free(void *arg)
 {
@@ -157,6 +151,13 @@ relay_worker_on_free(void *arg)
 	relay_worker_uncross(r);
 	relay_free(&r->relay);
 	sock_close(&r->fd, true);
+}
+
+/* The last post, to either loop. */
+static void
+relay_worker_on_gone(void *arg)
+{
+	free(arg);
 }
 
 /* --- relays --------------------------------------------------------------------------------- */
@@ -202,9 +203,9 @@ relay_worker_break(struct relay_worker *r, const char *why)
 {
 	if (r->worker == NULL) {
 		relay_break(r->relay, why);
-	} else if (!r->is_over) {
+	} else if (!r->is_over && r->why == NULL) {
 		r->why = why;
-		session_worker_ask(r->worker, relay_worker_on_break, r);
+		loop_post(r->worker->loop, relay_worker_on_break, r);
 	}
 }
 
@@ -222,7 +223,10 @@ relay_worker_free(struct relay_worker **out)
 	}
 	r->ended = NULL;
 	stream_close(&r->near, STREAM_DONE);
-	if (!r->is_over)
-		session_worker_ask(r->worker, relay_worker_on_free, r);
-	loop_post(r->loop, relay_worker_on_gone, r);
+	if (r->is_over) { /* a break may be on its way */
+		loop_post(r->worker->loop, relay_worker_on_gone, r);
+		return;
+	}
+	session_worker_ask(r->worker, relay_worker_on_free, r);
+	loop_post(r->loop, relay_worker_on_gone, r); /* its end may be */
 }

@@ -17,8 +17,10 @@ struct relay_worker;
  * stays on the owner's loop with `workers` NULL, as where there are none. */
 struct relay_worker *relay_worker_join(
 	struct session_workers *workers, const struct relay_setup *setup, int fd);
-/* As relay_break and relay_free. */
+/* As relay_break. It waits for no worker: whoever has the other end of the socket closes it behind
+ * `ended`, or the relay may see an end in good order before it knows of the break. */
 void relay_worker_break(struct relay_worker *r, const char *why);
+/* As relay_free. */
 void relay_worker_free(struct relay_worker **r);
 
 #endif

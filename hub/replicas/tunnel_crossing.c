@@ -4,7 +4,10 @@
  * the node's answer and resets are passed back with their codes, so that the owner does what it
  * does with a tunnel of its own loop. Streams that nodes open are joined with one to the owner.
  *
- *	opened ─► dialling ─200─► joined: relay_join_stream, and the crossing is the relay
+ * Datagrams wait in front of the node's tunnel alone, and not in what crosses as well.
+ *
+ *	opened ─► dialling ─200─► joined: relay_join_stream, and the crossing is the relay;
+ *	                  │                datagrams: dgram_couple_new, and it is the couple
  *	                  └─200, held─► waits ─crossing_take, once `near` has ended─► `taken`
  */
 #include "hub/replicas/tunnel_session_private.h"
@@ -32,7 +35,8 @@ struct crossing {
 	struct stream *near, *far;
 	struct crossing_dial *dial; /* until `far` is asked for */
 	struct relay *relay;
-	bool held, answered;
+	struct dgram_couple *couple; /* for datagrams, in place of the relay */
+	bool held, answered, udp;
 	bool fed; /* something was passed on */
 	crossing_taken_fn *taken; /* NULL: nobody takes it yet */
 	void *arg;
@@ -45,6 +49,7 @@ crossing_destroy(struct crossing *c)
 		c->dial->crossing = NULL;
 	LIST_REMOVE(c, link);
 	relay_free(&c->relay);
+	dgram_couple_free(&c->couple);
 	free(c);
 }
 
@@ -76,21 +81,41 @@ crossing_on_relay_ended(void *arg, const struct relay_report *report)
 	crossing_destroy(arg);
 }
 
+static void
+crossing_on_couple_ended(void *arg, const struct dgram_couple_report *report)
+{
+	(void)report;
+	crossing_destroy(arg);
+}
+
 /* Joins the two streams. */
 static void
 crossing_join(struct crossing *c)
 {
-	const struct relay_setup setup = {.loop = c->worker->loop,
-		.stream = take_ptr(&c->near),
+	struct stream *near = take_ptr(&c->near), *far = take_ptr(&c->far);
+	const struct relay_setup bytes = {.loop = c->worker->loop,
+		.stream = near,
 		.ended = crossing_on_relay_ended,
 		.arg = c,
 		.lost = STREAM_LOST};
+	const struct dgram_couple_setup datagrams = {.loop = c->worker->loop,
+		.streams = {near, far},
+		.ended = crossing_on_couple_ended,
+		.arg = c,
+		.lost = STREAM_LOST,
+		.tells = c->id != 0};
 
 	assert(c->relay == NULL); /* `held` */
-	c->relay = relay_join_stream(&setup, take_ptr(&c->far));
+	if (c->udp) {
+		stream_on_fading(far, NULL, NULL);
+		c->couple = dgram_couple_new(&datagrams);
+	} else {
+		c->relay = relay_join_stream(&bytes, far);
+	}
 }
 
-/* Passes on what the caller says before its end is on the worker, or the streams are joined. */
+/* Passes on what the caller says before its end is on the worker, or the streams are joined. Of
+ * datagrams, which nobody sends before the answer, the first one must be whole. */
 static void
 crossing_feed(void *arg)
 {
@@ -99,7 +124,7 @@ crossing_feed(void *arg)
 	const void *data;
 	size_t n;
 
-	if (c->far == NULL)
+	if (c->far == NULL || c->udp)
 		return;
 	while ((n = stream_peek(c->near, &data)) > 0 && (n = MIN(n, stream_room(c->far))) > 0) {
 		stream_write(c->far, data, n);
@@ -278,13 +303,14 @@ crossing_dial_new(struct crossing *c, const struct stream_request *request)
 }
 
 static struct crossing *
-crossing_new(struct session_worker *w, struct stream *st, int32_t id)
+crossing_new(struct session_worker *w, struct stream *st, int32_t id, bool udp)
 {
 	struct crossing *c = xcalloc(1, sizeof *c);
 
 	c->worker = w;
 	c->near = st;
 	c->id = id;
+	c->udp = udp;
 	LIST_INSERT_HEAD(&w->crossings[(uint32_t)id % SESSION_WORKER_BUCKETS], c, link);
 	stream_accept(st, &near_events, c);
 	return c;
@@ -297,7 +323,7 @@ crossing_opened_by_node(void *tunnel_session, struct stream *st,
 {
 	const struct tunnel_session *s = tunnel_session;
 	struct session_worker *w = s->worker;
-	struct crossing *c = crossing_new(w, st, 0);
+	struct crossing *c = crossing_new(w, st, 0, request->udp);
 	struct stream_field fields[STREAM_FIELDS_MAX];
 	struct stream_request on = *request;
 	char id[24];
@@ -329,7 +355,7 @@ crossing_opened(
 	void *worker, struct stream *st, const struct stream_request *request, const char **reason)
 {
 	struct session_worker *w = worker;
-	struct crossing *c = crossing_new(w, st, stream_id(st));
+	struct crossing *c = crossing_new(w, st, stream_id(st), request->udp);
 
 	(void)reason;
 	c->dial = crossing_dial_new(c, request);

@@ -407,6 +407,12 @@ session_has(const struct session *s, const struct stream *st)
 }
 
 bool
+stream_is_within(const struct stream *st)
+{
+	return st->session != NULL && st->session->within;
+}
+
+bool
 stream_is_silent(const struct stream *st)
 {
 	return st->session != NULL && st->session->silent;

@@ -260,6 +260,8 @@ void stream_on_fading(struct stream *st, loop_fn *fn, void *arg);
 int32_t stream_id(const struct stream *st);
 /* Is it a stream of this session? */
 bool session_has(const struct session *s, const struct stream *st);
+/* session_setup.within, of the stream's session. */
+bool stream_is_within(const struct stream *st);
 /* As session_is_silent, for the stream's session. */
 bool stream_is_silent(const struct stream *st);
 /* The session has ended and what it left cannot be read: neither `reset` nor stream_eof will report

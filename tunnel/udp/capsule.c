@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-enum { TYPE_DATAGRAM = 0 };
+enum { TYPE_DATAGRAM = 0, TYPE_DROPPED = 0x1d09 };
 
 enum state { HEAD, BODY, GIVEN, SKIP, BAD };
 
@@ -53,6 +53,15 @@ capsule_head(uint8_t to[CAPSULE_HEAD_MAX], size_t len)
 	return n;
 }
 
+size_t
+capsule_dropped(uint8_t to[CAPSULE_HEAD_MAX], uint64_t n)
+{
+	size_t at = put_number(to, TYPE_DROPPED), len = put_number(to + at + 1, n);
+
+	to[at] = (uint8_t)len;
+	return at + 1 + len;
+}
+
 /* --- reading -------------------------------------------------------------------------------- */
 
 static void
@@ -83,6 +92,21 @@ begin_datagram(struct capsule_reader *r, size_t at, uint64_t len)
 	r->state = r->left > DATAGRAM_MAX ? BAD : BODY;
 }
 
+/* `at`: offset of the number; one that does not fill the capsule is none. */
+static void
+look_at_dropped(struct capsule_reader *r, size_t at, uint64_t len)
+{
+	size_t have = r->n_head - at, size;
+	uint64_t dropped;
+
+	size = get_number(r->head + at, have, &dropped);
+	if (size == 0 && have < len)
+		return;
+	if (size > 0 && size == len)
+		r->dropped += dropped;
+	pass_over(r, len - have);
+}
+
 /* One more byte of the header has come. */
 static void
 look_at_head(struct capsule_reader *r)
@@ -94,6 +118,8 @@ look_at_head(struct capsule_reader *r)
 		return;
 	if (type == TYPE_DATAGRAM)
 		begin_datagram(r, n + m, len);
+	else if (type == TYPE_DROPPED)
+		look_at_dropped(r, n + m, len);
 	else
 		pass_over(r, len);
 }

@@ -33,6 +33,7 @@ struct capsule_reader {
 	uint8_t state;
 	uint64_t left; /* bytes left of the datagram, or of a skipped capsule */
 	struct buf body; /* a datagram that arrives in pieces */
+	uint64_t dropped; /* sum of what capsules of capsule_dropped say */
 };
 
 struct capsule_datagram {
@@ -42,6 +43,8 @@ struct capsule_datagram {
 
 /* Writes the header of a datagram of `len` <= DATAGRAM_MAX bytes; returns its size. */
 size_t capsule_head(uint8_t to[CAPSULE_HEAD_MAX], size_t len);
+/* Writes a whole capsule, of a type of our own: so many datagrams were dropped on their way. */
+size_t capsule_dropped(uint8_t to[CAPSULE_HEAD_MAX], uint64_t n);
 /* Consumes bytes from *data, *n, and advances both. */
 enum capsule_result capsule_read(
 	struct capsule_reader *r, const void **data, size_t *n, struct capsule_datagram *out);

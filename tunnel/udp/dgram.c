@@ -121,6 +121,27 @@ dgram_get(struct dgram_reader *r, struct stream *st, const void **data, size_t *
 	}
 }
 
+bool
+dgram_tell_dropped(struct stream *st, uint64_t n)
+{
+	uint8_t capsule[CAPSULE_HEAD_MAX];
+	size_t len = capsule_dropped(capsule, n);
+
+	if (stream_room(st) < len)
+		return false;
+	stream_write(st, capsule, len);
+	return true;
+}
+
+unsigned
+dgram_hear_dropped(struct dgram_reader *r, const struct stream *st)
+{
+	uint64_t n = r->capsules.dropped;
+
+	r->capsules.dropped = 0;
+	return stream_is_within(st) ? (unsigned)n : 0;
+}
+
 void
 dgram_reader_fini(struct dgram_reader *r)
 {

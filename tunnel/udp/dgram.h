@@ -78,6 +78,11 @@ uint64_t dgram_dropped(const struct dgram_tally *t);
 bool dgram_put(struct stream *st, const void *data, size_t n);
 /* 1: a datagram, valid until the next call or the stream's end; 0: none now; -EPROTO. */
 int dgram_get(struct dgram_reader *r, struct stream *st, const void **data, size_t *n);
+/* Tells the other end, which is this hub's, that so many datagrams of those that came from there
+ * were dropped behind the stream. False: there is no room. */
+bool dgram_tell_dropped(struct stream *st, uint64_t n);
+/* How many the other end has told of since the last call; of an end that is not this hub's: 0. */
+unsigned dgram_hear_dropped(struct dgram_reader *r, const struct stream *st);
 void dgram_reader_fini(struct dgram_reader *r);
 
 /* Maps the errno of a failed send. */

@@ -11,7 +11,9 @@ struct dgram_couple {
 	struct side sides[2];
 	struct rate *rates[2];
 	struct timer *timer; /* for reporting the end */
-	bool over;
+	unsigned lost;
+	bool tells, over;
+	uint64_t untold; /* dropped, of those from the first side */
 	void (*ended)(void *arg, const struct dgram_couple_report *report);
 	void *arg;
 	struct dgram_couple_report report;
@@ -54,10 +56,18 @@ pass_one(struct side *from, const void *data, size_t n)
 		t->dropped[DROP_RATE]++;
 	} else if (!dgram_put(c->sides[first ? 1 : 0].stream, data, n)) {
 		t->dropped[DROP_QUEUE]++;
+		c->untold += first && c->tells;
 	} else {
 		count->datagrams++;
 		count->bytes += n;
 	}
+}
+
+static void
+dgram_couple_tell(struct dgram_couple *c)
+{
+	if (c->untold > 0 && dgram_tell_dropped(c->sides[0].stream, c->untold))
+		c->untold = 0;
 }
 
 static void
@@ -69,6 +79,7 @@ dgram_couple_pass(struct side *from)
 
 	while ((rc = dgram_get(&from->reader, from->stream, &data, &n)) > 0)
 		pass_one(from, data, n);
+	dgram_couple_tell(from->couple);
 	if (rc < 0 || stream_spoilt(from->stream))
 		dgram_couple_finish(from->couple, STREAM_CANCELLED, "what came is no capsules");
 	else if (stream_eof(from->stream))
@@ -94,7 +105,8 @@ on_reset(void *arg, unsigned code)
 	if (code == STREAM_BROKEN)
 		dgram_couple_finish(s->couple, code, "port unreachable");
 	else
-		dgram_couple_finish(s->couple, STREAM_CANCELLED,
+		dgram_couple_finish(s->couple,
+			code == STREAM_LOST ? s->couple->lost : STREAM_CANCELLED,
 			code == STREAM_LOST ? "the session has ended" : "done");
 }
 
@@ -114,6 +126,8 @@ dgram_couple_new(const struct dgram_couple_setup *setup)
 	struct dgram_couple *c = xcalloc(1, sizeof *c);
 
 	c->loop = setup->loop;
+	c->lost = setup->lost != 0 ? setup->lost : STREAM_CANCELLED;
+	c->tells = setup->tells;
 	c->ended = setup->ended;
 	c->arg = setup->arg;
 	c->timer = timer_new(c->loop, on_timer, c);

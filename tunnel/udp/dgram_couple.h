@@ -31,6 +31,10 @@ struct dgram_couple_setup {
 		*rates[2]; /* limits both directions together; NULL: no limit. They outlive it */
 	void (*ended)(void *arg, const struct dgram_couple_report *report);
 	void *arg;
+	unsigned lost; /* as in relay_setup; 0: STREAM_CANCELLED */
+	/* the other end of streams[0], which is this hub's, hears how many datagrams from there
+	 * found no room */
+	bool tells;
 };
 
 struct dgram_couple *dgram_couple_new(const struct dgram_couple_setup *setup);

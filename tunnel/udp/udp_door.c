@@ -163,6 +163,7 @@ drain_stream(struct udp_flow *f)
 		to_client(f, data, n);
 		udp_door_touch(f);
 	}
+	udp_door_drop(f, DROP_QUEUE, dgram_hear_dropped(&f->reader, f->stream));
 	if (rc < 0)
 		udp_flow_end(f, "what came is no capsules");
 	else if (stream_eof(f->stream))

@@ -126,6 +126,25 @@ def test_datagrams_at_any_replica(town):
                     assert s.recv(65536) == f"{n.name}\n".encode() + b"x" * size
 
 
+def test_datagrams_of_a_lost_tunnel(town):
+    """The flow ends with the tunnel at the other replica, and not as one to a port where nobody listens; both write the datagrams' bytes."""
+    a, b = town.hubs
+    agent, at = town.agents[2], len(b.process.log())
+    with socket_in(a.machine, socket.SOCK_DGRAM, a.address, replicas.UDP + 3) as s:
+        s.send(b"x" * 100)
+        assert s.recv(65536) == b"edge-3\n" + b"x" * 100
+        caller = "%s:%d" % s.getsockname()
+        agent.process.kill()
+        try:
+            line = wait_for("the flow's end", lambda: next((x for x in a.process.log().splitlines() if "door=ingress.udp" in x and caller in x), None))
+            assert 'end="the node has ended it"' in line
+            line = wait_for("the other's line", lambda: next((x for x in b.process.log()[at:].splitlines() if "door=peer" in x and caller in x), None))
+            assert "sent=100 received=107" in line and 'end="the session has ended"' in line
+        finally:
+            agent.start()
+    wait_for("back", lambda: tunnel_of(b, "edge-3"))
+
+
 def test_shown(town):
     a, b = town.hubs
     row = next(line for line in ctl(a, "peers").splitlines() if line.startswith("hub-2"))

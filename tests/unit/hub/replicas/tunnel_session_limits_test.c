@@ -115,6 +115,83 @@ test_slow_readers(void **state)
 	bed_workers = usual;
 }
 
+struct hearer { /* an end of a stream of datagrams */
+	struct stream **stream;
+	struct dgram_reader reader;
+	unsigned datagrams, dropped;
+	size_t bytes; /* of all but the last */
+	bool last;
+};
+
+static void
+hear_datagrams(void *arg)
+{
+	struct hearer *h = arg;
+	const void *data;
+	size_t n;
+
+	while (dgram_get(&h->reader, *h->stream, &data, &n) > 0) {
+		h->datagrams++;
+		h->last = h->last || n == 4;
+		h->bytes += n == 4 ? 0 : n;
+	}
+	h->dropped += dgram_hear_dropped(&h->reader, *h->stream);
+}
+
+static void
+on_hearer_reset(void *arg, unsigned code)
+{
+	stream_close(((struct hearer *)arg)->stream, code);
+}
+
+/* Those that a node does not take are dropped in front of its tunnel, by the bound that a stream of
+ * datagrams has anywhere; on the way there nothing waits. The owner hears how many, from the worker
+ * and from no node. */
+static void
+test_late_datagrams(void **state)
+{
+	static const struct stream_events asker_events = {
+		.answered = bed_on_answered, .reset = bed_on_reset};
+	static const struct stream_events deaf_events = {.reset = on_hearer_reset};
+	static const struct stream_events events = {
+		.readable = hear_datagrams, .reset = on_hearer_reset};
+	static const struct stream_field field = {"edgeway-caller", "192.0.2.7"};
+	const struct stream_request request = {
+		.authority = "node:53", .udp = true, .fields = &field, .n_fields = 1};
+	struct caller c = {.answered = 0};
+	struct hearer h = {.bytes = 0}, owner = {.stream = &c.stream};
+	unsigned sent = 0;
+	struct tunnel t;
+	int rc;
+
+	(void)state;
+	bed_start(&t);
+	h.stream = &t.node.stream;
+	until((rc = tunnel_session_open(t.session, &request, &asker_events, &c, &c.stream)) !=
+		-EINPROGRESS);
+	assert_int_equal(rc, 0);
+	until(c.answered == 1);
+	assert_int_equal(c.status, 200);
+	stream_use(c.stream, &events, &owner);
+	stream_use(t.node.stream, &deaf_events, &h);
+	assert_true(dgram_tell_dropped(t.node.stream, 1 << 20));
+	for (int i = 0; i < 1000; i++) {
+		sent += dgram_put(c.stream, bulk, 1400);
+		loop_turn(loop);
+	}
+	until(stream_queued(c.stream) == 0 && waiting(&t).held == 0);
+	stream_use(t.node.stream, &events, &h);
+	hear_datagrams(&h);
+	until((sent += dgram_put(c.stream, "last", 4), h.last));
+	assert_in_range(h.bytes, STREAM_WINDOW_BASE, STREAM_WINDOW_BASE + DGRAM_QUEUE_BYTES);
+	until(h.datagrams + owner.dropped == sent);
+	dgram_reader_fini(&h.reader);
+	dgram_reader_fini(&owner.reader);
+	stream_close(&c.stream, STREAM_CANCELLED);
+	until(t.node.stream == NULL);
+	bed_end(&t);
+}
+
 /* First bytes that wait for the node's answer, as that tells whether to compress, are lost with no
  * tunnel. */
 static void
@@ -378,6 +455,7 @@ main(void)
 		BOTH(test_told),
 		BOTH(test_freed_early),
 		ON_WORKERS(test_slow_readers),
+		ON_WORKERS(test_late_datagrams),
 		ON_WORKERS(test_first_bytes_that_wait),
 		ON_WORKERS(test_a_tunnel_that_falls_silent),
 		ON_WORKERS(test_a_tunnel_that_is_behind),

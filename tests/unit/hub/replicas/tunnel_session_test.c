@@ -1,9 +1,11 @@
 /* A node's session on a worker, and without any: streams, their codes, and a caller's socket that
  * is handed to the worker. TSan runs this, too. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -230,8 +232,8 @@ test_breaks(void **state)
 			bulk_and_back(fd, "");
 		t.node.reset = 0;
 		relay_worker_break(c.relay, "told so");
-		assert_int_equal(read(fd, &byte, 1), 0); /* by now */
 		until(c.ended == 1);
+		assert_int_equal(read(fd, &byte, 1), 0);
 		assert_string_equal(c.report.why, "told so");
 		assert_false(c.report.whole);
 		until(t.node.reset != 0);
@@ -253,6 +255,86 @@ test_breaks(void **state)
 	assert_false(c.report.whole);
 	assert_int_equal(read(fd, &byte, 1), 0);
 	close(fd);
+	bed_end(&t);
+}
+
+/* A worker that hangs holds up nobody who breaks relays off, those that it has begun and those that
+ * it has not: each is told of the first reason, once the worker goes on. */
+static void
+test_breaks_wait_for_no_worker(void **state)
+{
+	pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+	struct caller c[4];
+	struct tunnel t;
+	int fds[ARRAY_LEN(c)];
+	char byte;
+
+	(void)state;
+	bed_start(&t);
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		bed_reach(&t, &c[i], true);
+		if (i >= 2)
+			continue;
+		fds[i] = join(&c[i], NULL);
+		bulk_and_back(fds[i], "");
+	}
+	pthread_mutex_lock(&busy);
+	workers_bed_hold(&busy);
+	alarm(60); /* it would wait forever */
+	for (size_t i = 2; i < ARRAY_LEN(c); i++)
+		fds[i] = join(&c[i], NULL);
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		relay_worker_break(c[i].relay, i % 2 == 0 ? "told so" : "for another reason");
+		relay_worker_break(c[i].relay, "too late");
+	}
+	patience_turn(loop);
+	alarm(0);
+	pthread_mutex_unlock(&busy);
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		until(c[i].ended == 1);
+		assert_string_equal(c[i].report.why, i % 2 == 0 ? "told so" : "for another reason");
+		assert_false(c[i].report.whole);
+		assert_int_equal(read(fds[i], &byte, 1), 0);
+		close(fds[i]);
+	}
+	bed_end(&t);
+}
+
+static void
+on_nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* It has ended by itself, and neither knows of the other's: the break finds it there. */
+static void
+test_break_of_what_has_ended(void **state)
+{
+	pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+	struct session_worker *w;
+	struct tunnel t;
+	struct caller c;
+	int fd, unread = 0;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &c, true);
+	w = t.session->worker;
+	fd = join(&c, NULL);
+	assert_int_equal(write(fd, "hello", 5), 5);
+	until(ioctl(fd, FIONREAD, &unread) == 0 && unread == 5);
+	close(fd); /* a reset */
+	for (int i = 0; i < 20; i++)
+		session_worker_ask(w, on_nothing, NULL);
+	pthread_mutex_lock(&busy);
+	workers_bed_hold(&busy);
+	relay_worker_break(c.relay, "too late");
+	until(c.ended == 1);
+	assert_string_equal(c.report.why, "the socket was reset");
+	for (int i = 0; i < 20; i++)
+		patience_turn(loop);
+	pthread_mutex_unlock(&busy);
+	session_worker_ask(w, on_nothing, NULL);
 	bed_end(&t);
 }
 
@@ -317,6 +399,8 @@ main(void)
 		BOTH(test_socket_is_handed_over),
 		BOTH(test_a_limit_of_bytes_comes_later),
 		BOTH(test_breaks),
+		ON_WORKERS(test_breaks_wait_for_no_worker),
+		ON_WORKERS(test_break_of_what_has_ended),
 		BOTH(test_lost),
 		BOTH(test_drains),
 	};

@@ -86,6 +86,41 @@ read_all(const char *bytes, size_t n)
 }
 #define READ(bytes) read_all(bytes, sizeof(bytes) - 1)
 
+/* In one piece and in single bytes; what is no such number is passed over. */
+static void
+those_dropped_are_counted(void **state)
+{
+	static const uint64_t counts[] = {0, 1, 63, 64, 70000, 1ull << 40};
+	uint8_t wire[256] = "\x5d\x09\x00\x5d\x09\x01\x40\x5d\x09\x02\x01\xff";
+	size_t end = 12;
+	uint64_t all = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+		end += capsule_dropped(wire + end, counts[i]);
+		all += counts[i];
+	}
+	memcpy(wire + end, "\x00\x02\x00x", 4);
+	end += 4;
+	for (size_t piece = 1; piece <= end; piece += end - 1) {
+		struct capsule_reader r = {0};
+		struct capsule_datagram got;
+		unsigned seen = 0;
+
+		for (size_t at = 0; at < end; at += piece) {
+			const void *from = wire + at;
+			size_t n = piece;
+
+			while (capsule_read(&r, &from, &n, &got) == CAPSULE_DATAGRAM)
+				seen++;
+			assert_int_equal(n, 0);
+		}
+		assert_int_equal(seen, 1);
+		assert_int_equal(r.dropped, all);
+		capsule_fini(&r);
+	}
+}
+
 static void
 others_are_passed_over(void **state)
 {
@@ -200,6 +235,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(boundaries_are_kept),
+		cmocka_unit_test(those_dropped_are_counted),
 		cmocka_unit_test(others_are_passed_over),
 		cmocka_unit_test(what_is_no_datagram_ends_it),
 		cmocka_unit_test(paths),
