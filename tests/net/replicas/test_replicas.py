@@ -215,6 +215,10 @@ def test_a_token_is_used_once_wherever_it_is(lab, api):
     first.options = ("--hub.url", f"wss://{one.address}:{HUB_PORT}")
     first.start(ready=False)
     wait_for("again", connected(first))
+    # One that has expired has ended for all, whatever the clock of another says.
+    short = one.token("--ttl", "1s").split(".")[1][:8]
+    ended = lambda: [t["id"] for t in json.loads(secret(api, "edgeway-hub-tokens")[0]["tokens.json"])["tokens"] if t.get("revoked")]
+    wait_for("ended", lambda: ended() == [short])
     # A restart without the API server knows it, too.
     api.ctl("down")
     one.process.stop()
