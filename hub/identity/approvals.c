@@ -370,12 +370,12 @@ write_status(struct approvals *a, const struct held *h)
 
 	buf_init(&b, BUF_UNLIMITED);
 	a->step = STEP_WRITE;
-	a->gives = h->cert != NULL;
+	a->gives = approvals_gives(h);
 	memcpy(a->version, h->csr.version, sizeof a->version);
 	if (approvals_yields(h)) {
 		csr_build_given_up(&b, &h->csr);
 		send_step(a, "PATCH", path, "application/merge-patch+json", &b);
-	} else if (h->cert != NULL) {
+	} else if (a->gives) {
 		csr_build_issued(&b, &h->csr, h->cert);
 		send_step(a, "PATCH", path, "application/merge-patch+json", &b);
 	} else {
@@ -384,44 +384,81 @@ write_status(struct approvals *a, const struct held *h)
 	}
 }
 
+static int
+approvals_record(const struct approvals *a, struct held *h, struct err *err)
+{
+	int rc = ledger_record(certs_ledger(a->config.certs), h->csr.node, h->cert, err);
+
+	h->recorded = rc == 0;
+	return rc;
+}
+
 static void
 on_claimed(void *arg, int rc, const char *why)
 {
 	struct approvals *a = arg;
 	struct held *h = approvals_find(a, a->at);
+	bool current = h != NULL && h->cert != NULL && h->csr.state == CSR_APPROVED;
+	struct err err = {0};
 
 	a->claim = NULL;
+	/* deleted, changed, or another key's name by now: the next step starts with its new
+	 * state */
+	if (rc == -EEXIST || (rc == 0 && !current)) {
+		if (current)
+			free(take_ptr(&h->cert));
+		approvals_well(a);
+		return;
+	}
+	if (rc == 0 && !h->recorded && (rc = approvals_record(a, h, &err)) < 0)
+		why = err.text;
 	if (rc < 0)
 		approvals_trouble(a, why);
-	else if (h == NULL || h->cert == NULL || h->csr.state != CSR_APPROVED)
-		/* deleted or changed meanwhile: the next step starts with its new state */
-		approvals_well(a);
 	else
 		write_status(a, h);
 }
 
-/* Records the certificate before anybody can get it. */
+/* What was recorded before is told to the other replicas; else the name is claimed from them. */
+static int
+approvals_claim(struct approvals *a, const struct held *h, struct err *err)
+{
+	struct ledger *ledger = certs_ledger(a->config.certs);
+	struct share_wish wish = {
+		.node = h->csr.node, .recorded = h->recorded, .own_name = !h->recorded};
+	int rc = ledger_entry(ledger, &wish.entry, h->cert, err);
+
+	/* If the name was revoked before, the claim also says that the new serial number is
+	 * valid. */
+	if (rc == 0 && !h->recorded)
+		rc = revoked_sign(ledger_registry(ledger), wish.node, wish.entry.serial, err);
+	if (rc == 0) {
+		a->step = STEP_CLAIM;
+		a->claim = share_claim(a->config.share, &wish, on_claimed, a);
+	}
+	return rc;
+}
+
+/* A replacement takes the name from whoever holds it, and is recorded at once; any other request
+ * gets only a name that no replica has given to another key. */
 static void
 approvals_sign(struct approvals *a, struct held *h)
 {
-	struct certs *certs = a->config.certs;
-	struct name_archive_entry entry;
+	bool shared = a->config.share != NULL;
 	struct err err = {0};
-	int rc = certs_issue(certs, h->csr.node, h->csr.request, &h->cert, &err);
+	int rc = 0;
 
-	if (rc == 0)
-		rc = ledger_record(certs_ledger(certs), h->csr.node, h->cert, &err);
-	if (rc == 0)
-		rc = ledger_entry(certs_ledger(certs), &entry, h->cert, &err);
+	if (h->cert == NULL) {
+		rc = certs_issue(a->config.certs, h->csr.node, h->csr.request, &h->cert, &err);
+		h->recorded = false;
+	}
+	if (rc == 0 && (!shared || h->csr.replaces))
+		rc = approvals_record(a, h, &err);
+	if (rc == 0 && shared)
+		rc = approvals_claim(a, h, &err);
 	if (rc < 0) {
 		free(take_ptr(&h->cert));
 		approvals_trouble(a, err.text);
-	} else if (a->config.share != NULL) {
-		a->step = STEP_CLAIM;
-		a->claim = share_claim(a->config.share,
-			&(struct share_wish){.node = h->csr.node, .entry = entry, .recorded = true},
-			on_claimed, a);
-	} else {
+	} else if (!shared) {
 		write_status(a, h);
 	}
 }
@@ -453,15 +490,25 @@ is_due(const struct approvals *a, struct held *h, uint64_t *wait_ms)
 	return false;
 }
 
+/* A join claims the same name: its result decides whose that is. */
+static void
+approvals_wait_for_claim(struct approvals *a, struct held *h)
+{
+	put_off(a, h);
+	approvals_well(a);
+}
+
 static void
 approvals_begin(struct approvals *a, struct held *h)
 {
 	snprintf(a->at, sizeof a->at, "%s", h->csr.name);
 	if (h->asked)
 		approvals_create(a, h);
-	else if (h->csr.wrong != NULL || h->cert != NULL || approvals_yields(h) ||
+	else if (h->csr.wrong != NULL || approvals_gives(h) || approvals_yields(h) ||
 		(h->csr.wrong = approvals_objection(a, &h->csr)) != NULL)
 		write_status(a, h);
+	else if (a->config.share != NULL && share_claim_pends(a->config.share, h->csr.node))
+		approvals_wait_for_claim(a, h);
 	else
 		approvals_sign(a, h);
 }

@@ -4,7 +4,7 @@
  * for a name that holds a certificate of another key, edgeway.io/agent-replacement
  * (hub/identity/csr.h). Every replica follows them, so a node may ask any replica:
  *
- *   approvals_ask ─► POST ─► PENDING ─approve─► APPROVED ─┬─► recorded, told to the replicas
+ *   approvals_ask ─► POST ─► PENDING ─approve─► APPROVED ─┬─► claimed from the replicas, recorded
  *                               │                         │      └─► PATCH status ─► ISSUED
  *                               └─deny─► DENIED           └─ breaks the signer's rules ─► FAILED
  *
@@ -14,12 +14,13 @@
  * created for a name that is connected, or that only an operator's token may give away
  * (join_bars_fn). If a request was signed for the very key that asks, the node gets that
  * certificate. The owner of the name is checked again when signing: a request approved for
- * edgeway.io/agent fails if another key has got the name meanwhile, whoever approved it. When no
- * place is free, a request whose node has not asked for APPROVALS_STALE_MS is dropped, else one of
- * the address with the most requests, if it has at least two more than the asking address; the
- * dropped request fails, with this reason. An error of the API server about a request concerns only
- * this request. The cluster deletes decided requests after an hour and undecided ones after a day.
- * On the hub's loop.
+ * edgeway.io/agent fails if another key has got the name meanwhile, whoever approved it, and from
+ * whichever replica: the name is claimed (hub/identity/share.h), while a replacement is recorded
+ * first and then told. When no place is free, a request whose node has not asked for
+ * APPROVALS_STALE_MS is dropped, else one of the address with the most requests, if it has at least
+ * two more than the asking address; the dropped request fails, with this reason. An error of the
+ * API server about a request concerns only this request. The cluster deletes decided requests after
+ * an hour and undecided ones after a day. On the hub's loop.
  *
  *	approvals_ask(a, "edge-1", "192.0.2.11:40222", csr_pem, &answer);
  */

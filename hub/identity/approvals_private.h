@@ -19,6 +19,7 @@ struct held {
 	/* loop's clock: when its node last asked here; for others' requests, when first seen */
 	uint64_t asked_ms;
 	char *cert; /* signed, not written yet; NULL */
+	bool recorded; /* the certificate is recorded: nobody gets it before */
 	uint64_t due_ms; /* loop's clock: when this hub's turn to sign comes; 0: not drawn */
 	struct kube_wait wait; /* retry state of writing its status */
 	/* Version whose status was written: wait for the next one. */
@@ -71,6 +72,13 @@ static inline bool
 approvals_yields(const struct held *h)
 {
 	return h->given_up && h->csr.state == CSR_PENDING;
+}
+
+/* Returns true if the request's certificate may be written. */
+static inline bool
+approvals_gives(const struct held *h)
+{
+	return h->cert != NULL && h->recorded;
 }
 
 /* Makes room for one more request of this address, dropping others if necessary. Returns NULL if

@@ -81,7 +81,8 @@ on_check(void *arg)
 		authority_accept_ca(a);
 		return;
 	}
-	ledger_keep(certs_ledger(a->certs)); /* what a full disk has delayed */
+	if (ledger_keep(certs_ledger(a->certs), now_s()) && a->share != NULL)
+		share_tell_tokens(a->share);
 	if (certs_renew_due(a->certs, now_s()))
 		authority_renew(a);
 	if (a->share != NULL) {
@@ -326,7 +327,7 @@ authority_stop(struct authority **out)
 		return;
 	timer_free(&a->check);
 	if (a->ready)
-		ledger_keep(certs_ledger(a->certs));
+		ledger_keep(certs_ledger(a->certs), now_s());
 	approvals_stop(&a->approvals);
 	share_stop(&a->share);
 	own_service_stop(&a->service);

@@ -151,6 +151,8 @@ join_node(const struct join *j)
 void
 join_end(struct join *j, const char *why)
 {
+	if (j->answered)
+		return;
 	j->answered = true;
 	ws_close(j->conn, 1008, why);
 }
@@ -449,6 +451,9 @@ take_request(struct join *j, const struct envelope *e, struct err *err)
 		return err_set(err, EBADMSG, "expected insert %s", want);
 	if (j->cert != NULL)
 		return err_set(err, EBADMSG, "one request is enough");
+	/* What the certificate proved when the connection was opened is asked again. */
+	if (j->renews && certs_refuses(j->config.certs, j->node, ws_peer_serial(j->conn)))
+		return err_set(err, EACCES, "the certificate of this node was revoked");
 	rc = read_request(&r, e->content, e->content_len, err);
 	if (rc == 0 && needs_approval(j))
 		rc = ask_approval(j, r.csr, e->id, err);

@@ -1,10 +1,10 @@
 /*
  * Which keys have used which tokens. A token that is valid for a limited number of joins
  * (hub/identity/tokens.h) is used up by them. A list of the registry (hub/identity/registry.h) that
- * keeps them until the token's own expiry, and shares them with the other replicas in the Secret of
- * the nodes, so that one write claims both the name and the token's use. Only the first half of a
- * key's SHA-256 and the token's id are stored: whoever reads the file cannot join with it. A join
- * appends a line to the list's journal (ledger_give).
+ * keeps them until the token has ended (tokens_end), and shares them with the other replicas in the
+ * Secret of the nodes, so that one write claims both the name and the token's use. Only the first
+ * half of a key's SHA-256 and the token's id are stored: whoever reads the file cannot join with
+ * it. A join appends a line to the list's journal (ledger_give).
  *
  *	if (joins_count(r, token) < uses) joins_enter(r, &entry);
  */
@@ -36,7 +36,7 @@ bool joins_enter(struct registry *r, const struct joins_entry *e);
 /* records_claim for the entry. */
 void joins_claim(struct registry *r, const struct joins_entry *e, bool pending);
 void joins_withdraw(struct registry *r, const struct joins_entry *e);
-/* True: some were dropped. */
+/* Call tokens_end with the same time before. True: some were dropped. */
 bool joins_drop_ended(struct registry *r, int64_t now_s);
 /* A line of the journal, behind whatever an earlier end has left there; on the heap. */
 char *joins_line(const struct joins_entry *e);

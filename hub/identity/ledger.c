@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/core/log.h"
+#include "hub/identity/tokens.h"
 
 /* Line in a node's file, before its certificate: the CAs that the node was given with it. */
 #define CAS_LINE "edgeway-ca: "
@@ -486,16 +487,33 @@ ledger_keep_cas(struct ledger *l)
 	list_file_keep(&l->cas_file, &text);
 }
 
-void
-ledger_keep(struct ledger *l)
+bool
+ledger_end_tokens(struct ledger *l, int64_t now_s)
 {
-	if (joins_drop_ended(l->registry, (int64_t)(wall_ms() / 1000)))
-		registry_keep(l->registry, REGISTRY_JOINS);
+	unsigned n = l->held ? 0 : tokens_end(l->registry, now_s);
+
+	if (n > 0)
+		log_info("hub",
+			"tokens have expired: they stay so even if the clock was ahead tokens=%u",
+			n);
+	return n > 0;
+}
+
+bool
+ledger_keep(struct ledger *l, int64_t now_s)
+{
+	bool ended = ledger_end_tokens(l, now_s);
+
 	if (l->cas_file.problem[0] != '\0')
 		ledger_keep_cas(l);
 	registry_retry(l->registry);
-	if (!l->held) /* the next hub has the files */
-		record_writer_retry(l->writer);
+	if (l->held) /* the next hub has the files */
+		return ended;
+	/* not before the disk has that their tokens have ended */
+	if (registry_problem(l->registry)[0] == '\0' && joins_drop_ended(l->registry, now_s))
+		registry_keep(l->registry, REGISTRY_JOINS);
+	record_writer_retry(l->writer);
+	return ended;
 }
 
 const char *
@@ -590,7 +608,6 @@ ledger_merge(struct ledger *l, const char *text, struct registry_heard *heard, s
 	int64_t now_s = (int64_t)(wall_ms() / 1000);
 	int rc = name_archive_merge(l->roll, text, heard, err);
 
-	joins_drop_ended(l->registry, now_s);
 	if (rc == 0)
 		rc = registry_merge(l->registry, REGISTRY_JOINS, text, now_s, heard, err);
 	if (rc == 0)

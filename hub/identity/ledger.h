@@ -81,8 +81,11 @@ void ledger_drop_forgotten(struct ledger *l);
 struct registry *ledger_registry(const struct ledger *l);
 /* The stored part of pki_csr_info's key hash. */
 void ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash);
-/* Tries again to write what could not be written. */
-void ledger_keep(struct ledger *l);
+/* Ends tokens that have expired, on the disk as well, then forgets the joins that used them; tries
+ * again to write what could not be written. True: the other replicas must be told of tokens. */
+bool ledger_keep(struct ledger *l, int64_t now_s);
+/* The first part of it, for after joins were merged, since those that have ended are left out. */
+bool ledger_end_tokens(struct ledger *l, int64_t now_s);
 /* held: another hub uses the files: on return it finds all that was given, and nobody is given
  * anything (-EAGAIN) until that is over. */
 void ledger_hold(struct ledger *l, bool held);

@@ -371,6 +371,9 @@ on_doc(void *arg)
 				d->dirty = false;
 			if (i >= SHARE_DOC_NODES)
 				tend_archives(s);
+			/* the joins of expired ones were not merged */
+			if (ledger_end_tokens(ledger_of(s), (int64_t)(wall_ms() / 1000)))
+				s->docs[SHARE_DOC_TOKENS].dirty = true;
 			if (d->wait.failures == 0)
 				d->problem[0] = '\0';
 		}

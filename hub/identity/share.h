@@ -12,9 +12,10 @@
  *
  * Every replica works with its own copy under dataDir. It merges what others did as the API server
  * reports it, and writes what they lack, so that all end with the same state, whoever was away
- * meanwhile. Only two things must not be given twice: a name claimed with a token for any name, and
- * a use of a token. Such a claim is written before the certificate is handed out (share_claim). The
- * version of the Secret decides: of two replicas one wins, the other one reads again.
+ * meanwhile. Only two things must not be given twice: a name that is free, claimed with a token for
+ * any name or by approval, and a use of a token. Such a claim is written before the certificate is
+ * handed out (share_claim). The version of the Secret decides: of two replicas one wins, the other
+ * one reads again.
  *
  *   share_start ─ CA read or made ─► config.ready
  *   share_begin ─ the others' lists read ─► config.synced
@@ -62,13 +63,15 @@ struct share_wish {
 	/* already known (hub/identity/ledger.h): only tell the others, whatever the result */
 	bool recorded;
 	bool free_name; /* only if no replica has given the name away */
+	/* only if none has given it to another key, nor revoked the certificate of this one */
+	bool own_name;
 	uint64_t uses; /* of the token; 0: no limit */
 	/* with `uses`: only if the token has a use left, or this very join has used it before */
 	struct joins_entry join;
 };
 
-/* rc: 0; -EEXIST: another replica gave the name away; -EDQUOT: the token is used up; other: the
- * server does not answer. */
+/* rc: 0; -EEXIST: another replica gave the name away or, of own_name, revoked it; -EDQUOT: the
+ * token is used up; other: the server does not answer. */
 typedef void share_claimed_fn(void *arg, int rc, const char *why);
 
 struct share *share_start(const struct share_config *config);

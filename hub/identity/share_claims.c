@@ -95,10 +95,15 @@ static const char *
 claim_objection(const struct ledger *ledger, const struct share_wish *w, int *rc)
 {
 	const struct registry *registry = ledger_registry(ledger);
+	enum ledger_holder holder;
 
 	*rc = -EEXIST;
 	if (w->free_name && name_archive_find(ledger_roll(ledger), w->node) != NULL)
 		return "another replica of the hub has given this name a certificate";
+	holder = w->own_name ? ledger_holder(ledger, w->node, w->entry.key) : LEDGER_FREE;
+	if (holder == LEDGER_ANOTHER || holder == LEDGER_REVOKED)
+		return "another replica of the hub has given this name to another key, or revoked "
+		       "it";
 	*rc = -EDQUOT;
 	if (w->uses > 0 && !joins_has(registry, &w->join) &&
 		joins_count(registry, w->join.token) >= w->uses)

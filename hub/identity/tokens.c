@@ -15,7 +15,9 @@ struct token {
 	char node[MESH_NODE_MAX + 1]; /* "": any */
 	int64_t expires_s;
 	uint64_t uses; /* joins that it is valid for; 0: any number */
-	bool revoked; /* kept in the list, so that no replica brings it back */
+	/* or seen to have expired (tokens_end); kept in the list, so that no replica brings it
+	 * back */
+	bool revoked;
 };
 
 static bool
@@ -65,10 +67,27 @@ token_text(const void *record, struct buf *out)
 }
 
 static bool
-token_has_expired(const struct records *list, const void *record, int64_t now_s)
+token_has_expired(const struct token *k, int64_t now_s)
 {
+	return k->expires_s <= now_s;
+}
+
+/* One that is not marked yet is kept, and taken from others: to be marked. */
+static bool
+token_is_over(const struct records *list, const void *record, int64_t now_s)
+{
+	const struct token *k = record;
+
 	(void)list;
-	return ((const struct token *)record)->expires_s <= now_s;
+	return k->revoked && token_has_expired(k, now_s);
+}
+
+/* The mark of one that is known here counts. */
+static bool
+token_is_new_and_over(const struct records *list, const void *record, int64_t now_s)
+{
+	return token_is_over(list, record, now_s) &&
+		records_find(list, ((const struct record *)record)->key) == NULL;
 }
 
 static bool
@@ -92,7 +111,7 @@ const struct record_kind tokens_kind = {
 	.size = sizeof(struct token),
 	.read = token_read,
 	.text = token_text,
-	.skips = token_has_expired,
+	.skips = token_is_new_and_over,
 	.merge = token_merge,
 };
 
@@ -131,7 +150,7 @@ tokens_create(struct registry *r, const struct tokens_wish *wish, int64_t now_s,
 
 	if (wish->ttl_s == 0 || wish->ttl_s > (uint64_t)10 * 366 * 86400)
 		return err_set(err, EINVAL, "a token lives between 1 s and 10 years");
-	records_drop(all, token_has_expired, now_s);
+	records_drop(all, token_is_over, now_s);
 	if (all->n >= TOKENS_MAX)
 		return err_set(err, ENOSPC, "there are %zu tokens already; revoke some", all->n);
 	do
@@ -159,10 +178,12 @@ tokens_check(const struct registry *r, const char *secret, const char *node, int
 		return err_set(err, EACCES, "no token of this hub's form");
 	k = token_find(r, secret);
 	pki_sha256_hex(secret, TOKEN_SECRET_LEN, hash);
-	if (k == NULL || k->revoked || !pki_equal(k->hash, hash))
+	if (k == NULL || !pki_equal(k->hash, hash))
 		return err_set(err, EACCES, "unknown token id=%.*s", TOKEN_ID_LEN, secret);
-	if (k->expires_s <= now_s)
+	if (token_has_expired(k, now_s))
 		return err_set(err, EACCES, "token expired id=%s", k->record.key);
+	if (k->revoked)
+		return err_set(err, EACCES, "token was revoked or expired id=%s", k->record.key);
 	if (k->node[0] != '\0' && strcmp(k->node, node) != 0)
 		return err_set(err, EACCES, "token is for node %s id=%s", k->node, k->record.key);
 	*terms = (struct tokens_terms){
@@ -202,6 +223,23 @@ tokens_revoke_node(struct registry *r, const char *node)
 	return n;
 }
 
+unsigned
+tokens_end(struct registry *r, int64_t now_s)
+{
+	const struct records *all = registry_list(r, REGISTRY_TOKENS);
+	unsigned n = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		struct token *k = all->all[i];
+
+		n += !k->revoked && token_has_expired(k, now_s);
+		k->revoked |= token_has_expired(k, now_s);
+	}
+	if (n > 0)
+		registry_keep(r, REGISTRY_TOKENS);
+	return n;
+}
+
 void
 tokens_list(const struct registry *r, int64_t now_s, struct buf *out)
 {
@@ -212,7 +250,7 @@ tokens_list(const struct registry *r, int64_t now_s, struct buf *out)
 	for (size_t i = 0; i < all->n; i++) {
 		const struct token *k = all->all[i];
 
-		if (k->revoked || k->expires_s <= now_s)
+		if (k->revoked || token_has_expired(k, now_s))
 			continue;
 		buf_printf(out, "%s{\"id\":\"%s\",\"node\":", comma, k->record.key);
 		json_add_text(out, k->node);

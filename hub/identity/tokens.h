@@ -7,8 +7,9 @@
  * A token says for which name it is valid, for how many joins, and until when. Which names a token
  * without a name may give, and which uses are left, is decided by hub/identity/join. The caller
  * passes the time (seconds since 1970). A new token is on disk before the call returns; a
- * revocation takes effect at once, and is written then or later. One that a replica revoked stays
- * revoked until it would have expired.
+ * revocation takes effect at once, and is written then or later. One that a replica revoked, or
+ * found expired, stays so: the joins that used it are forgotten then (hub/identity/joins.h), and a
+ * clock that was ahead and is set right must not bring it back.
  *
  *	tokens_create(r, &(struct tokens_wish){.node = "edge-1", .uses = 1, .ttl_s = 3600}, now,
  *		secret, &err);
@@ -50,6 +51,9 @@ int tokens_check(const struct registry *r, const char *secret, const char *node,
 int tokens_revoke(struct registry *r, const char *id, struct err *err);
 /* Ends the tokens made for the node; returns how many. */
 unsigned tokens_revoke_node(struct registry *r, const char *node);
+/* Ends those that have expired, for good and for all replicas; returns how many have not ended
+ * before. */
+unsigned tokens_end(struct registry *r, int64_t now_s);
 /* [{"id":"..","node":"..","uses":1,"used":0,"expires":"2026-11-21T06:00:00Z"}, ...] */
 void tokens_list(const struct registry *r, int64_t now_s, struct buf *out);
 size_t tokens_count(const struct registry *r);

@@ -507,17 +507,22 @@ nodes_leave(struct nodes *n, const char *why)
 	nodes_again(n, why);
 }
 
+static const char nodes_why_revoked[] = "the certificate of this node was revoked";
+
 void
 nodes_check(struct nodes *n)
 {
 	int64_t now_s = (int64_t)(wall_ms() / 1000);
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		bool refused = certs_refuses(n->config.certs, p->node, ws_peer_serial(p->conn));
+
+		if (p->join != NULL && p->proven && refused)
+			join_end(p->join, nodes_why_revoked); /* a renewal */
 		if (!nodes_talks(p))
 			continue;
-		if (certs_refuses(
-			    n->config.certs, node_session_node(p->talk), ws_peer_serial(p->conn)))
-			node_session_end(p->talk, 4003, "the certificate of this node was revoked");
+		if (refused)
+			node_session_end(p->talk, 4003, nodes_why_revoked);
 		else if (ws_peer_expires(p->conn) <= now_s)
 			node_session_end(
 				p->talk, 4004, "the certificate of this connection has expired");
@@ -673,15 +678,14 @@ nodes_refresh(struct nodes *n)
 unsigned
 nodes_revoked(struct nodes *n, const char *node)
 {
-	static const char why[] = "the certificate of this node was revoked";
 	unsigned ended = 0;
 
 	for (struct peer *p = nodes_first_of(n, node); p != NULL; p = nodes_next_of(p)) {
 		if (nodes_talks(p)) {
-			node_session_end(p->talk, 4003, why);
+			node_session_end(p->talk, 4003, nodes_why_revoked);
 			ended++;
 		} else if (p->join != NULL) {
-			join_end(p->join, why);
+			join_end(p->join, nodes_why_revoked);
 			ended++;
 		}
 	}

@@ -460,3 +460,30 @@ def test_signed_and_its_request_gone(lab, api):
     made.start(ready=False)
     wait_for("joined", lambda: made.process.alive() and os.path.exists(made.socket) and in_step(made)())
     assert list(requests(api)) == ["rival"]
+
+
+def test_a_name_that_another_replica_gave(lab, api):
+    """What is approved for a free name fails where another replica has given the name to another key, also when that is not known here yet."""
+    one = KubeHub(lab, api, "--join.nodes", "", name="cloud-0", address=ADDRESSES[0], kubeconfig=api.kubeconfig("hub-0.conf"))
+    wait_for("ready", one.ready)
+    made = agent(lab, "edge-2", 12, one, one.token())
+    wait_for("its Secret is written and followed", in_step(made))
+    api.ctl("fault", match="edgeway-hub-nodes", watch=True, do="silence")
+    two = hub(lab, api, 1, "--join.nodes", "")
+    wait_for("the other hears nothing more", lambda: api.ctl("met") == 1)
+    made = agent(lab, "edge-1", 11, one, one.token())
+    wait_for("joined", in_step(made))
+    made.stop()
+    thief = Agent(Node(lab, "thief", "192.0.2.50"), None, "--hub.url", f"wss://{two.address}:{HUB_PORT}", "--node", "edge-1",
+                  token=f"{two.state()['hub']['ca']}.approval", start=False)
+    thief.start(ready=False)
+    name = the_request(api, "edge-1")
+    assert requests(api)[name]["spec"]["signerName"] == SIGNER and "edge-1" not in two.ask("/nodes")[1]
+    api.kubectl("certificate", "approve", name)
+    wait_for("decided", lambda: len(requests(api)[name]["status"]["conditions"]) == 2 or "certificate" in requests(api)[name]["status"])
+    status = requests(api)[name]["status"]
+    assert "certificate" not in status and "holds a certificate of another key" in status["conditions"][1]["message"]
+    serial = {h.machine.name: [n["serial"] for n in json.loads(h.ask("/nodes")[1])["nodes"] if n["node"] == "edge-1"] for h in (one, two)}
+    assert serial["cloud-0"] == serial["cloud-1"] != []
+    made.start(ready=False)
+    wait_for("the node is who it was", lambda: made.process.alive() and os.path.exists(made.socket) and in_step(made)())

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from kube import ACCOUNT, NAMESPACE, READS, RIGHTS, ApiServer, KubeHub
-from lab import HUB_PORT, Agent, Lab, Node, service, wait_for
+from lab import HUB_PORT, PYTHON, Agent, Lab, Machine, Node, service, wait_for
 
 ADDRESSES = ("192.0.2.1", "192.0.2.3")
 
@@ -153,6 +153,50 @@ def test_what_one_does_the_other_knows(lab, api):
         assert text not in shown and text not in json.dumps(secret(api, "edgeway-hub-tokens")[0])
 
 
+# Opens a join with the node's certificate, and sends the request once the file is there.
+JOIN_LATER = """
+import asyncio, json, os, ssl, subprocess, sys
+import websockets
+hub, node, data, go = sys.argv[1:]
+context = ssl.create_default_context(cafile=f"{data}/ca.pem")
+context.check_hostname = False
+context.load_cert_chain(f"{data}/node.crt", f"{data}/node.key")
+csr = subprocess.run(["openssl", "req", "-new", "-key", f"{data}/node.key", "-subj", f"/CN={node}"], stdout=subprocess.PIPE, check=True).stdout.decode()
+async def main():
+    async with websockets.connect(f"wss://{hub}/e632aba927ea4ac2b575ec1603d56f10/{node}/join", ssl=context) as ws:
+        print("open", flush=True)
+        while not os.path.exists(go):
+            await asyncio.sleep(0.01)
+        try:
+            await ws.send(json.dumps({"header": {"msg_id": "1"}, "route": {"source": "x", "group": "resource",
+                "operation": "insert", "resource": f"certificate/{node}"}, "content": {"csr": csr}}))
+            print("answer", await ws.recv(), flush=True)
+        except websockets.ConnectionClosed as e:
+            print("closed", e, flush=True)
+asyncio.run(main())
+"""
+
+
+def test_revoked_while_it_renews_elsewhere(lab, api):
+    """Who has opened a join with a certificate, and waits, gets no other one once that was revoked at another replica."""
+    one, two = both(lab, api)
+    made = agent(lab, "edge-1", 11, one, one.token())
+    wait_for("joined", connected(made))
+    made.stop()
+    thief = Machine(lab, "thief", address="192.0.2.50")
+    go = os.path.join(thief.dir, "go")
+    wait_for("known at the other", lambda: "edge-1" in nodes(two))
+    asked = thief.start("join", PYTHON, "-c", JOIN_LATER, f"{two.address}:{HUB_PORT}", "edge-1", made.data, go)
+    assert asked.logged("open")
+    revoke(one, "edge-1")
+    wait_for("revoked at the other", lambda: nodes(two)["edge-1"]["revoked"])
+    with open(go, "w"):
+        pass
+    asked.wait()
+    assert "the certificate of this node was revoked" in asked.log() and "BEGIN CERTIFICATE" not in asked.log()
+    assert all(nodes(h)["edge-1"]["revoked"] for h in (one, two))
+
+
 def test_a_token_is_used_once_wherever_it_is(lab, api):
     """Used at one replica, it serves nobody at the other one, but the key that used it."""
     one, two = both(lab, api)
@@ -171,6 +215,10 @@ def test_a_token_is_used_once_wherever_it_is(lab, api):
     first.options = ("--hub.url", f"wss://{one.address}:{HUB_PORT}")
     first.start(ready=False)
     wait_for("again", connected(first))
+    # One that has expired has ended for all, whatever the clock of another says.
+    short = one.token("--ttl", "1s").split(".")[1][:8]
+    ended = lambda: [t["id"] for t in json.loads(secret(api, "edgeway-hub-tokens")[0]["tokens.json"])["tokens"] if t.get("revoked")]
+    wait_for("ended", lambda: ended() == [short])
     # A restart without the API server knows it, too.
     api.ctl("down")
     one.process.stop()

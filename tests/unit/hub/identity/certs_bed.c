@@ -38,7 +38,7 @@ bed_teardown(void **state)
 {
 	static const char *const files[] = {"ca.pem", "ca.key", "ca.list", "hub.pem", "hub.key",
 		"hub.names", "nodes/edge-1", "nodes/edge-2", "nodes/edgeway-hub", "revoked.json",
-		"joins.json", JOINS_JOURNAL, "mine.pem", "mine.key"};
+		"joins.json", JOINS_JOURNAL, "tokens.json", "mine.pem", "mine.key"};
 	struct bed *b = *state;
 	auto_free char *nodes = bed_path(b, "nodes");
 

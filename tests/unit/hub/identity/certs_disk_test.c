@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/tls/pki.h"
+#include "hub/identity/tokens.h"
 #include "tests/unit/patience.h"
 
 /* Opening a pipe without a reader stands for a disk that keeps writers waiting. */
@@ -53,7 +54,7 @@ noting_a_node_waits_for_no_disk(void **state)
 	assert_int_equal(certs_nodes(b->certs, &names), 0);
 	free(names);
 	/* The disk takes it again, before the node comes again. */
-	ledger_keep(l);
+	ledger_keep(l, bed_now());
 	while (*ledger_problem(l) != '\0')
 		usleep(1000);
 	assert_int_equal(access(record, F_OK), 0);
@@ -145,7 +146,7 @@ joining_waits_for_the_disk_alone(void **state)
 	assert_int_equal(uses(b), 0);
 	assert_non_null(strstr(ledger_problem(certs_ledger(b->certs)), "cannot be noted"));
 	/* Nobody asks again: that the disk takes files again is found without. */
-	ledger_keep(certs_ledger(b->certs));
+	ledger_keep(certs_ledger(b->certs), bed_now());
 	while (*ledger_problem(certs_ledger(b->certs)) != '\0')
 		usleep(1000);
 	assert_false(certs_taken(b->certs, "edge-1"));
@@ -209,13 +210,71 @@ a_join_at_the_next_hub_is_not_forgotten(void **state)
 	assert_int_equal(two.rc, 0);
 	assert_true(joins_drop_ended(ledger_registry(l), bed_now() + 3600));
 	registry_keep(ledger_registry(l), REGISTRY_JOINS);
-	ledger_keep(l);
+	ledger_keep(l, bed_now());
 	certs_close(&b->certs);
 	/* As after kill -9 of the next one. */
 	bed_open(b);
 	assert_int_equal(uses(b), 2);
 	certs_close(&next.certs);
 	loop_free(&loop);
+}
+
+/* A token for edge-1 that lives for a day, and has been used. */
+static struct joins_entry
+use_up(struct bed *b, char secret[TOKEN_SECRET_LEN + 1])
+{
+	struct registry *r = ledger_registry(certs_ledger(b->certs));
+	struct joins_entry use = {.node = "edge-1", .until_s = bed_now() + 86400};
+
+	assert_int_equal(tokens_create(r, &(struct tokens_wish){"edge-1", 1, 86400}, bed_now(),
+				 secret, NULL),
+		0);
+	snprintf(use.token, sizeof use.token, "%.8s", secret);
+	snprintf(use.key, sizeof use.key, "%032d", 1);
+	joins_enter(r, &use);
+	registry_keep(r, REGISTRY_JOINS);
+	return use;
+}
+
+static int
+check_later(struct bed *b, const char *secret)
+{
+	struct tokens_terms terms;
+
+	return tokens_check(ledger_registry(certs_ledger(b->certs)), secret, "edge-1",
+		bed_now() + 3600, &terms, NULL);
+}
+
+/* The hub's clock is two days ahead, and then set right: what the used token's joins said is
+ * forgotten, so the token must be as well, also after a restart. */
+static void
+a_clock_that_was_ahead_gives_no_token_back(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *path = bed_path(b, "tokens.json");
+	char secret[TOKEN_SECRET_LEN + 1];
+	struct joins_entry use;
+
+	bed_open(b);
+	use = use_up(b, secret);
+	assert_int_equal(check_later(b, secret), 0);
+	ledger_keep(certs_ledger(b->certs), bed_now() + 2 * 86400);
+	assert_int_equal(check_later(b, secret), -EACCES);
+	assert_false(joins_has(ledger_registry(certs_ledger(b->certs)), &use));
+	bed_open(b);
+	assert_int_equal(check_later(b, secret), -EACCES);
+	/* A folder in the way stands for a full disk: the joins wait for it. */
+	use = use_up(b, secret);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	ledger_keep(certs_ledger(b->certs), bed_now() + 2 * 86400);
+	assert_true(joins_has(ledger_registry(certs_ledger(b->certs)), &use));
+	assert_int_equal(check_later(b, secret), -EACCES);
+	assert_int_equal(rmdir(path), 0);
+	ledger_keep(certs_ledger(b->certs), bed_now() + 2 * 86400);
+	assert_false(joins_has(ledger_registry(certs_ledger(b->certs)), &use));
+	bed_open(b);
+	assert_int_equal(check_later(b, secret), -EACCES);
 }
 
 /* A folder in the way stands for a full disk. */
@@ -235,7 +294,7 @@ revoking_needs_no_disk(void **state)
 	assert_true(certs_refuses(b->certs, "edge-1", serial));
 	assert_non_null(strstr(ledger_problem(certs_ledger(b->certs)), "revoked.json"));
 	assert_int_equal(rmdir(path), 0);
-	ledger_keep(certs_ledger(b->certs));
+	ledger_keep(certs_ledger(b->certs), bed_now());
 	assert_string_equal(ledger_problem(certs_ledger(b->certs)), "");
 	bed_open(b);
 	assert_true(certs_refuses(b->certs, "edge-1", serial));
@@ -341,6 +400,7 @@ main(void)
 		case_of(noting_a_node_waits_for_no_disk),
 		case_of(joining_waits_for_the_disk_alone),
 		case_of(a_join_at_the_next_hub_is_not_forgotten),
+		case_of(a_clock_that_was_ahead_gives_no_token_back),
 		case_of(revoking_needs_no_disk),
 		case_of(a_damaged_list_of_the_revoked_is_an_error),
 		case_of(a_lie_about_cas_keeps_no_hub_from_starting),

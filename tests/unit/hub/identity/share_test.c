@@ -113,6 +113,7 @@ tokens_meet(void **state)
 	assert_int_equal(tokens_revoke(t[0], two, &err), -ENOENT);
 	hear(t, 0, REGISTRY_TOKENS, false, true);
 	hear(t, 1, REGISTRY_TOKENS, true, false);
+	assert_true(tokens_end(t[0], NOW) == 1 && tokens_end(t[1], NOW) == 1);
 	assert_int_equal(tokens_count(t[0]), 1);
 	/* Also not from its file. */
 	registry_close(&t[1]);

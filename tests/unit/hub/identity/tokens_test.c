@@ -274,6 +274,67 @@ joins_heard_are_written_later(void **state)
 	assert_return_code(unlink(path), errno);
 }
 
+/* What the other replica wrote is heard. */
+static void
+hear(struct registry *const r[2], int to, int64_t now_s, bool news, bool lacks)
+{
+	struct registry_heard heard = {0};
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	registry_text(r[1 - to], REGISTRY_TOKENS, true, &text);
+	assert_int_equal(
+		registry_merge(r[to], REGISTRY_TOKENS, buf_str(&text), now_s, &heard, NULL), 0);
+	assert_int_equal(heard.news, news);
+	assert_int_equal(heard.lacks, lacks);
+}
+
+static int
+check_at(const struct registry *r, const char *secret)
+{
+	struct tokens_terms terms;
+
+	return tokens_check(r, secret, "edge-1", NOW, &terms, NULL);
+}
+
+/* The clock of one replica is ahead for some time: what it has ended, for which it forgets the
+ * joins, the others do not bring back, also where it is the first to hear of it then. */
+static void
+a_token_ends_for_all(void **state)
+{
+	const struct tokens_wish wish = {"edge-1", 1, 100};
+	struct bed *b = *state;
+	auto_free char *dir = xasprintf("%s/other", b->dir);
+	auto_free char *path = xasprintf("%s/tokens.json", dir);
+	struct registry *r[2] = {b->registry};
+	char secret[TOKEN_SECRET_LEN + 1];
+
+	assert_return_code(mkdir(dir, 0700), errno);
+	assert_int_equal(registry_open(&r[1], dir, NULL), 0);
+	assert_int_equal(tokens_create(r[0], &wish, NOW, secret, NULL), 0);
+	hear(r, 1, NOW, true, false);
+	assert_int_equal(tokens_end(r[0], NOW + 200), 1);
+	assert_int_equal(tokens_end(r[0], NOW + 200), 0);
+	hear(r, 0, NOW, false, true);
+	assert_int_equal(check_at(r[0], secret), -EACCES);
+	hear(r, 1, NOW + 200, true, false);
+	assert_int_equal(check_at(r[1], secret), -EACCES);
+	assert_int_equal(tokens_end(r[1], NOW + 200), 0);
+	/* Heard for the first time, while the clock is ahead. */
+	assert_int_equal(tokens_create(r[1], &wish, NOW, secret, NULL), 0);
+	hear(r, 0, NOW + 200, true, false);
+	assert_int_equal(tokens_end(r[0], NOW + 200), 1);
+	assert_int_equal(check_at(r[0], secret), -EACCES);
+	hear(r, 1, NOW + 200, true, false);
+	/* In the end it is forgotten, and not heard again of a replica that still has it. */
+	assert_int_equal(tokens_create(r[0], &wish, NOW + 200, secret, NULL), 0);
+	hear(r, 1, NOW + 200, true, false);
+	hear(r, 0, NOW + 200, false, false);
+	registry_close(&r[1]);
+	unlink(path);
+	rmdir(dir);
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -290,6 +351,7 @@ main(void)
 		case_of(the_file_keeps_all_but_the_secret),
 		case_of(a_damaged_file_is_an_error),
 		case_of(joins_heard_are_written_later),
+		case_of(a_token_ends_for_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
