@@ -355,6 +355,110 @@ an_expired_certificate(void **state)
 	assert_null(ask(b, false));
 }
 
+/* --- streams -------------------------------------------------------------------------------- */
+
+enum { ASKERS = 256 }; /* enough of them hold more than NODE_PEERS_MEMORY */
+
+/* One who asks for a stream, and then does not read. */
+struct asker {
+	struct stream *stream;
+	unsigned status, code; /* the answer, or the code of the reset */
+};
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	(void)reason;
+	((struct asker *)arg)->status = status;
+}
+
+static void
+on_asker_reset(void *arg, unsigned code)
+{
+	((struct asker *)arg)->code = code;
+}
+
+/* What the door's node says without end: its stream is the argument. */
+static void
+on_room(void *arg)
+{
+	static const char bytes[STREAM_OUT_BYTES];
+	size_t n;
+
+	while ((n = stream_room(arg)) > 0)
+		stream_write(arg, bytes, n);
+}
+
+static void
+on_served_reset(void *arg, unsigned code)
+{
+	struct stream *st = arg;
+
+	stream_close(&st, code);
+}
+
+unsigned __wrap_stream_server_peer_opened(struct stream_server *s, const char *node,
+	struct stream *st, const struct stream_request *request, const char **reason);
+
+unsigned
+__wrap_stream_server_peer_opened(struct stream_server *s, const char *node, struct stream *st,
+	const struct stream_request *request, const char **reason)
+{
+	static const struct stream_events events = {.writable = on_room, .reset = on_served_reset};
+
+	(void)s;
+	(void)node;
+	(void)request;
+	(void)reason;
+	stream_accept(st, &events, st);
+	stream_answer(st, 200, "");
+	on_room(st);
+	return 0;
+}
+
+/* Returns false if the door refuses the stream. */
+static bool
+ask_stream(struct bed *b, struct session *s, struct asker *a)
+{
+	static const struct stream_events events = {
+		.answered = on_answered, .reset = on_asker_reset};
+	static const struct stream_request request = {.authority = "10.0.0.1:80"};
+
+	assert_int_equal(session_open(s, &request, &events, a, &a->stream), 0);
+	until(b, a->status != 0 || a->code != 0);
+	assert_true(a->status == 200 || a->code == STREAM_REFUSED);
+	return a->status == 200;
+}
+
+static void
+who_holds_all_memory_is_refused_alone(void **state)
+{
+	struct bed *b = *state;
+	struct ssl_ctx_st *tls = ctx_of(b, "edge-3", false, false);
+	struct node_peers *mine = b->peers, *others;
+	struct asker greedy[ASKERS] = {0}, other = {0};
+	struct session *s;
+	size_t n = 0;
+
+	certify(b, "edge-1", "edge-2", false);
+	until(b, ask(b, true) != NULL);
+	s = ask(b, true);
+	while (n < ASKERS && ask_stream(b, s, &greedy[n]))
+		n++;
+	assert_in_range(n, 1, ASKERS - 1);
+	b->peers = others =
+		node_peers_new(&(struct node_peers_config){.loop = b->loop, .heartbeat_ms = 4000});
+	node_peers_use(others, tls);
+	until(b, ask(b, true) != NULL);
+	assert_true(ask_stream(b, ask(b, true), &other));
+	for (size_t i = 0; i <= n; i++)
+		stream_close(&greedy[i].stream, STREAM_CANCELLED);
+	stream_close(&other.stream, STREAM_CANCELLED);
+	node_peers_free(&others);
+	b->peers = mine;
+	pki_ctx_free(&tls);
+}
+
 int
 main(void)
 {
@@ -372,6 +476,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 			another_certificate_during_a_dial, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_expired_certificate, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			who_holds_all_memory_is_refused_alone, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
