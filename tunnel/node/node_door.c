@@ -13,7 +13,12 @@
 #include "base/tls/tls_stream.h"
 #include "model/json.h"
 
-enum { BATCH = 16, AGAIN_MS = 2000, STREAMS_MOST = 512 };
+enum {
+	BATCH = 16,
+	AGAIN_MS = 2000,
+	STREAMS_MOST = 512, /* per session */
+	RESETS_PER_S = 1000, /* as a hub's: hub/replicas/tunnels.c */
+};
 
 /* One connection, from its accept to its end. */
 struct guest {
@@ -333,8 +338,10 @@ node_door_new(const struct node_door_config *config)
 	random_bytes(&d->seed, sizeof d->seed);
 	d->config = *config;
 	d->fd = -1;
-	d->limits = (struct session_limits){
-		.max_streams = STREAMS_MOST, .ping_ms = heartbeat, .dead_ms = 2 * heartbeat + 1000};
+	d->limits = (struct session_limits){.max_streams = STREAMS_MOST,
+		.ping_ms = heartbeat,
+		.dead_ms = 2 * heartbeat + 1000,
+		.resets_per_s = RESETS_PER_S};
 	d->budget = (struct session_budget){
 		.limit = NODE_PEERS_MEMORY, .shares = fair_share_new(NODE_PEERS_MEMORY)};
 	d->preauth = preauth_new(config->loop, NODE_DOOR_WAITING, d->seed);

@@ -11,6 +11,7 @@
 #include "base/core/log.h"
 #include "base/os/addresses.h"
 #include "base/tls/pki.h"
+#include "model/view.h"
 #include "tests/fake/clock.h"
 #include "tests/unit/patience.h"
 #include "tunnel/node/node_door.h"
@@ -397,6 +398,8 @@ on_served_reset(void *arg, unsigned code)
 	stream_close(&st, code);
 }
 
+unsigned __real_stream_server_peer_opened(struct stream_server *s, const char *node,
+	struct stream *st, const struct stream_request *request, const char **reason);
 unsigned __wrap_stream_server_peer_opened(struct stream_server *s, const char *node,
 	struct stream *st, const struct stream_request *request, const char **reason);
 
@@ -406,10 +409,8 @@ __wrap_stream_server_peer_opened(struct stream_server *s, const char *node, stru
 {
 	static const struct stream_events events = {.writable = on_room, .reset = on_served_reset};
 
-	(void)s;
-	(void)node;
-	(void)request;
-	(void)reason;
+	if (request->udp)
+		return __real_stream_server_peer_opened(s, node, st, request, reason);
 	stream_accept(st, &events, st);
 	stream_answer(st, 200, "");
 	on_room(st);
@@ -459,6 +460,98 @@ who_holds_all_memory_is_refused_alone(void **state)
 	pki_ctx_free(&tls);
 }
 
+static void
+serve_datagrams(struct bed *b)
+{
+	static const char json[] =
+		"{\"ns\":\"default\",\"name\":\"datagrams\",\"ports\":[{\"port\":53,\"mode\":"
+		"\"udp\","
+		"\"endpoints\":[{\"node\":\"edge-2\",\"flags\":3,\"givenIP\":\"192.0.2.99\","
+		"\"givenPort\":53}]}]}";
+	const struct self self = {.node = "edge-2", .site = "", .zone = "", .forward = true};
+	struct snapshot *empty = snapshot_new(true), *next;
+	struct change c = {.ns = "default", .name = "datagrams"};
+	struct view *view;
+
+	assert_int_equal(view_parse(&view, json, strlen(json), NULL), 0);
+	c.service = service_build(view, &self, 1, 2);
+	next = snapshot_next(empty, &c, 1);
+	stream_server_use(b->serve, next);
+	snapshot_unref(&next);
+	snapshot_unref(&empty);
+	view_free(&view);
+}
+
+/* Opens flows and gives them up. */
+static void
+wave(struct bed *b, struct session *s, size_t n)
+{
+	static const struct stream_events events = {
+		.answered = on_answered, .reset = on_asker_reset};
+	static const struct stream_field fields[] = {{"edgeway-service", "default/datagrams"}};
+	static const struct stream_request request = {.authority = "192.0.2.99:53",
+		.fields = fields,
+		.n_fields = ARRAY_LEN(fields),
+		.udp = true};
+	struct asker askers[ASKERS] = {0};
+
+	assert_in_range(n, 1, ASKERS);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(
+			session_open(s, &request, &events, &askers[i], &askers[i].stream), 0);
+	for (size_t i = 0; i < n; i++) {
+		until(b, askers[i].status != 0 || askers[i].code != 0);
+		stream_close(&askers[i].stream, STREAM_CANCELLED);
+	}
+	until(b, node_door_sum(b->door).of.streams == 0);
+}
+
+static unsigned
+lines_of(FILE *log, const char *word)
+{
+	char line[2000];
+	unsigned n = 0;
+
+	rewind(log);
+	while (fgets(line, sizeof line, log) != NULL)
+		n += strstr(line, word) != NULL;
+	return n;
+}
+
+/* Not with lines in the log, and not with the time of the one that serves. */
+static void
+who_gives_up_flows_costs_little(void **state)
+{
+	enum { WAVES = 4, WAVE = 250 };
+	struct bed *b = *state;
+	int saved = dup(STDERR_FILENO);
+	FILE *log = tmpfile();
+	struct session *s;
+	unsigned waves = 0;
+
+	assert_non_null(log);
+	serve_datagrams(b);
+	clock_pass((60000 - mono_ms() % 60000) * 1000); /* all of it in one minute */
+	certify(b, "edge-1", "edge-2", false);
+	until(b, ask(b, true) != NULL);
+	s = ask(b, true);
+	until(b, session_is_settled(s));
+	dup2(fileno(log), STDERR_FILENO);
+	log_setup(LOG_LEVEL_INFO, LOG_FORMAT_TEXT);
+	while (waves++ < WAVES)
+		wave(b, s, WAVE);
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	assert_int_equal(
+		lines_of(log, "flow ended caller=\"node:edge-1\""), STREAM_SERVER_PEER_LINES);
+	fclose(log);
+	assert_int_equal(node_door_sum(b->door).of.rests, 0);
+	while (node_door_sum(b->door).of.rests == 0 && waves++ < 10 * WAVES)
+		wave(b, s, WAVE);
+	assert_in_range(node_door_sum(b->door).of.rests, 1, waves);
+}
+
 int
 main(void)
 {
@@ -478,6 +571,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(an_expired_certificate, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			who_holds_all_memory_is_refused_alone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_gives_up_flows_costs_little, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
