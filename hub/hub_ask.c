@@ -19,8 +19,9 @@
 #include "tunnel/tunnel.h"
 
 /* HUB_ASK_MS is shorter than edgewayctl's timeout (src/ctl/ctl_ask.c), so that the operator learns
- * the reason. */
-enum { HUB_ASK_MS = 8 * 1000, HUB_ASKS_MOST = 16 };
+ * the reason. Once the answer has begun, its end would look like the end of the body: edgewayctl is
+ * the first to give up, and an answer ends that brings nothing for HUB_ASK_SILENT_MS. */
+enum { HUB_ASK_MS = 8 * 1000, HUB_ASK_SILENT_MS = 12 * 1000, HUB_ASKS_MOST = 16 };
 
 struct hub_ask {
 	LIST_ENTRY(hub_ask) link;
@@ -29,6 +30,8 @@ struct hub_ask {
 	struct stream *stream; /* until the streams are joined */
 	struct relay *relay;
 	struct timer *deadline;
+	uint64_t ends_ms; /* of the relay, at the latest: agents take no longer */
+	uint64_t passed; /* by the relay, when it was last looked at */
 	int fd; /* the operator's socket; -1: the relay owns it */
 };
 
@@ -103,7 +106,8 @@ on_ask_answered(void *arg, unsigned status, const char *reason)
 		ask_free(a);
 		return;
 	}
-	timer_cancel(a->deadline);
+	a->ends_ms = loop_now_ms(a->hub->loop) + AGENT_QUERY_MS;
+	timer_start(a->deadline, HUB_ASK_SILENT_MS, 0);
 	setup.stream = take_ptr(&a->stream);
 	a->relay = relay_join(&setup, take_fd(&a->fd));
 }
@@ -118,7 +122,17 @@ on_ask_reset(void *arg, unsigned code)
 static void
 on_ask_late(void *arg)
 {
-	ask_refuse(arg, 504, "its agent does not answer");
+	struct hub_ask *a = arg;
+	uint64_t passed = a->relay != NULL ? relay_passed(a->relay) : 0;
+
+	if (a->relay == NULL) {
+		ask_refuse(a, 504, "its agent does not answer");
+	} else if (passed == a->passed || loop_now_ms(a->hub->loop) >= a->ends_ms) {
+		ask_free(a);
+	} else {
+		a->passed = passed;
+		timer_start(a->deadline, HUB_ASK_SILENT_MS, 0);
+	}
 }
 
 static int

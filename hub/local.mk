@@ -149,6 +149,7 @@ HUB_TESTS = \
 	tests/unit/hub/ingress/redirect_targets_test \
 	tests/unit/hub/names/hosts_text_test \
 	tests/unit/hub/sync/hub_delivery_test \
+	tests/unit/hub/hub_ask_test \
 	tests/unit/hub/hub_join_test \
 	tests/unit/hub/sync/hub_test \
 	tests/unit/hub/kube/kubeconfig_test \
@@ -235,6 +236,9 @@ tests_unit_hub_sync_hub_delivery_test_SOURCES = tests/unit/hub/sync/hub_delivery
 tests_unit_hub_sync_hub_delivery_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_hub_join_test_SOURCES = tests/unit/hub/hub_join_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)
 tests_unit_hub_hub_join_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_hub_ask_test_SOURCES = tests/unit/hub/hub_ask_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
+tests_unit_hub_hub_ask_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_hub_ask_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tunnels_open
 tests_unit_hub_sync_hub_test_SOURCES = tests/unit/hub/sync/hub_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)
 tests_unit_hub_sync_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_lease_test_SOURCES = tests/unit/hub/kube/lease_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)

@@ -94,6 +94,7 @@ tests_unit_tunnel_h2_relay_test_SOURCES = tests/unit/tunnel/h2/relay_test.c test
 tests_unit_tunnel_h2_relay_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_node_peers_test_SOURCES = tests/unit/tunnel/node/node_peers_test.c $(CLOCK)
 tests_unit_tunnel_node_node_peers_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_node_node_peers_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=stream_server_peer_opened
 tests_unit_tunnel_node_reachability_test_SOURCES = tests/unit/tunnel/node/reachability_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_tunnel_node_reachability_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_reachable_nets_test_SOURCES = tests/unit/tunnel/node/reachable_nets_test.c

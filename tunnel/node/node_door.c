@@ -13,7 +13,12 @@
 #include "base/tls/tls_stream.h"
 #include "model/json.h"
 
-enum { BATCH = 16, AGAIN_MS = 2000, STREAMS_MOST = 512 };
+enum {
+	BATCH = 16,
+	AGAIN_MS = 2000,
+	STREAMS_MOST = 512, /* per session */
+	RESETS_PER_S = 1000, /* as a hub's: hub/replicas/tunnels.c */
+};
 
 /* One connection, from its accept to its end. */
 struct guest {
@@ -37,6 +42,7 @@ struct node_door {
 	struct session_limits limits;
 	struct ssl_ctx_st *tls;
 	struct preauth *preauth;
+	uint64_t seed; /* of nodes' slots of the budget's shares */
 	struct watch *watch;
 	struct timer *again; /* to listen, or to accept again after a shortage */
 	struct timer *drained;
@@ -180,6 +186,7 @@ guest_come_in(struct guest *g)
 	}
 	node_door_make_room(d, g->node);
 	g->since_ms = loop_now_ms(d->config.loop);
+	setup.slot = fair_share_slot(g->node, strlen(g->node), d->seed);
 	setup.wire = transport_tls(&g->tls);
 	if (session_new(&setup, &g->session) < 0) {
 		guest_refuse(g, "no HTTP/2 session can be made");
@@ -327,15 +334,17 @@ node_door_new(const struct node_door_config *config)
 {
 	struct node_door *d = xcalloc(1, sizeof *d);
 	unsigned heartbeat = (unsigned)config->heartbeat_ms;
-	uint64_t seed;
 
-	random_bytes(&seed, sizeof seed);
+	random_bytes(&d->seed, sizeof d->seed);
 	d->config = *config;
 	d->fd = -1;
-	d->limits = (struct session_limits){
-		.max_streams = STREAMS_MOST, .ping_ms = heartbeat, .dead_ms = 2 * heartbeat + 1000};
-	d->budget.limit = NODE_PEERS_MEMORY;
-	d->preauth = preauth_new(config->loop, NODE_DOOR_WAITING, seed);
+	d->limits = (struct session_limits){.max_streams = STREAMS_MOST,
+		.ping_ms = heartbeat,
+		.dead_ms = 2 * heartbeat + 1000,
+		.resets_per_s = RESETS_PER_S};
+	d->budget = (struct session_budget){
+		.limit = NODE_PEERS_MEMORY, .shares = fair_share_new(NODE_PEERS_MEMORY)};
+	d->preauth = preauth_new(config->loop, NODE_DOOR_WAITING, d->seed);
 	d->again = timer_new(config->loop, on_again, d);
 	d->drained = timer_new(config->loop, on_drained, d);
 	TAILQ_INIT(&d->guests);
@@ -358,6 +367,7 @@ node_door_free(struct node_door **out)
 	timer_free(&d->drained);
 	preauth_free(&d->preauth);
 	pki_ctx_free(&d->tls);
+	fair_share_free(&d->budget.shares);
 	free(d);
 }
 

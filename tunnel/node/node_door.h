@@ -3,7 +3,8 @@
  * edgeway-peer/1. Whoever does not prove to be a node of the same CA, or is refused by the
  * owner, is closed before a byte of HTTP/2; connections that have not authenticated yet are limited
  * and served fairly (base/core/preauth.h). Streams go to stream_server_peer_opened: known Services'
- * endpoints of this node, by tunnel.allow. Everything on the loop's thread.
+ * endpoints of this node, by tunnel.allow. While they hold too much memory, nodes with more than an
+ * eighth of it are refused new ones. Everything on the loop's thread.
  *
  *	door = node_door_new(&(struct node_door_config){.loop = loop, .node = "edge-1", .port = 10001, .serve = serve, ...});
  *	node_door_use(door, tls);	// it listens once there is a certificate

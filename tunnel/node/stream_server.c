@@ -20,7 +20,6 @@
 #include "tunnel/node/stream_server_udp.h"
 
 enum {
-	PEER_LINES = 600, /* of the log, a minute */
 	TEXT_MAX = 200, /* of a caller's name in the log */
 	MEANT_MAX = 253,
 };
@@ -207,7 +206,7 @@ stream_server_tell(struct served_stream *v, const struct relay_report *report)
 		(unsigned long long)report->to_stream,
 		(unsigned long long)(loop_now_ms(v->of->loop) - v->since_ms), report->why);
 	if (v->by_peer)
-		log_limited(LOG_LEVEL_INFO, PEER_LINES, "tunnel", "%s", text);
+		log_limited(LOG_LEVEL_INFO, STREAM_SERVER_PEER_LINES, "tunnel", "%s", text);
 	else
 		log_info("tunnel", "%s", text);
 	if (v->span != NULL)
@@ -423,6 +422,7 @@ open_flow(struct served_stream *v, struct stream *st)
 		&(struct stream_server_udp_ask){.caller = v->caller,
 			.authority = v->authority,
 			.meant = v->meant,
+			.by_peer = v->by_peer,
 			.hops = v->dial->hops + 1,
 			.target = &v->dial->target});
 

@@ -29,6 +29,8 @@ struct stream_server;
 enum {
 	STREAM_SERVER_DIAL_MS = 5000,
 	STREAM_SERVER_POD_MS = 1500, /* a call waits so long for the hub to tell of its pod */
+	/* of the log, a minute, of what other nodes ask for: of connections, and of flows */
+	STREAM_SERVER_PEER_LINES = 600,
 };
 
 struct stream_server_config { /* copied */

@@ -4,6 +4,7 @@
 #include <sys/queue.h>
 
 #include "base/core/log.h"
+#include "tunnel/node/stream_server.h"
 #include "tunnel/udp/udp_relay.h"
 
 struct flow {
@@ -11,6 +12,7 @@ struct flow {
 	struct stream_server_udp *of;
 	struct udp_relay *relay;
 	enum tunnel_acl_kind kind;
+	bool by_peer;
 	uint64_t since_ms;
 	char *authority, *caller, *meant;
 };
@@ -37,14 +39,14 @@ flow_free(struct flow *f)
 	free(f);
 }
 
-/* The audit line. */
+/* The audit line, as stream_server_tell has it. */
 static void
 stream_server_udp_tell(const struct flow *f, const struct udp_relay_report *report)
 {
 	const struct dgram_tally *t = report->tally;
-	char to[ADDR_TEXT_MAX];
+	char to[ADDR_TEXT_MAX], text[1500];
 
-	log_info("tunnel",
+	snprintf(text, sizeof text,
 		"flow ended caller=\"%s\" target=\"%s\"%s%s kind=%s to=%s status=%u to_node=%llu "
 		"from_node=%llu datagrams_to_node=%llu datagrams_from_node=%llu dropped=%llu "
 		"ms=%llu end=\"%s\"",
@@ -55,6 +57,10 @@ stream_server_udp_tell(const struct flow *f, const struct udp_relay_report *repo
 		(unsigned long long)t->from_stream.datagrams,
 		(unsigned long long)t->to_stream.datagrams, (unsigned long long)dgram_dropped(t),
 		(unsigned long long)(loop_now_ms(f->of->loop) - f->since_ms), report->why);
+	if (f->by_peer)
+		log_limited(LOG_LEVEL_INFO, STREAM_SERVER_PEER_LINES, "tunnel", "%s", text);
+	else
+		log_info("tunnel", "%s", text);
 }
 
 static void
@@ -76,6 +82,7 @@ stream_server_udp_open(
 
 	f->of = u;
 	f->kind = ask->target->kind;
+	f->by_peer = ask->by_peer;
 	f->since_ms = loop_now_ms(u->loop);
 	f->authority = xstrdup(ask->authority);
 	f->caller = xstrdup(ask->caller);

@@ -17,6 +17,7 @@ struct stream_server_udp;
 struct stream_server_udp_ask { /* copied */
 	const char *caller, *authority; /* safe to log */
 	const char *meant; /* another node reached from this one, or ""; safe to log */
+	bool by_peer; /* another node's agent asks, not the hub */
 	unsigned hops; /* base/core/hops.h, including this node */
 	const struct dial_target *target;
 };

@@ -11,6 +11,7 @@
 #include "base/core/log.h"
 #include "base/os/addresses.h"
 #include "base/tls/pki.h"
+#include "model/view.h"
 #include "tests/fake/clock.h"
 #include "tests/unit/patience.h"
 #include "tunnel/node/node_door.h"
@@ -355,6 +356,202 @@ an_expired_certificate(void **state)
 	assert_null(ask(b, false));
 }
 
+/* --- streams -------------------------------------------------------------------------------- */
+
+enum { ASKERS = 256 }; /* enough of them hold more than NODE_PEERS_MEMORY */
+
+/* One who asks for a stream, and then does not read. */
+struct asker {
+	struct stream *stream;
+	unsigned status, code; /* the answer, or the code of the reset */
+};
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	(void)reason;
+	((struct asker *)arg)->status = status;
+}
+
+static void
+on_asker_reset(void *arg, unsigned code)
+{
+	((struct asker *)arg)->code = code;
+}
+
+/* What the door's node says without end: its stream is the argument. */
+static void
+on_room(void *arg)
+{
+	static const char bytes[STREAM_OUT_BYTES];
+	size_t n;
+
+	while ((n = stream_room(arg)) > 0)
+		stream_write(arg, bytes, n);
+}
+
+static void
+on_served_reset(void *arg, unsigned code)
+{
+	struct stream *st = arg;
+
+	stream_close(&st, code);
+}
+
+unsigned __real_stream_server_peer_opened(struct stream_server *s, const char *node,
+	struct stream *st, const struct stream_request *request, const char **reason);
+unsigned __wrap_stream_server_peer_opened(struct stream_server *s, const char *node,
+	struct stream *st, const struct stream_request *request, const char **reason);
+
+unsigned
+__wrap_stream_server_peer_opened(struct stream_server *s, const char *node, struct stream *st,
+	const struct stream_request *request, const char **reason)
+{
+	static const struct stream_events events = {.writable = on_room, .reset = on_served_reset};
+
+	if (request->udp)
+		return __real_stream_server_peer_opened(s, node, st, request, reason);
+	stream_accept(st, &events, st);
+	stream_answer(st, 200, "");
+	on_room(st);
+	return 0;
+}
+
+/* Returns false if the door refuses the stream. */
+static bool
+ask_stream(struct bed *b, struct session *s, struct asker *a)
+{
+	static const struct stream_events events = {
+		.answered = on_answered, .reset = on_asker_reset};
+	static const struct stream_request request = {.authority = "10.0.0.1:80"};
+
+	assert_int_equal(session_open(s, &request, &events, a, &a->stream), 0);
+	until(b, a->status != 0 || a->code != 0);
+	assert_true(a->status == 200 || a->code == STREAM_REFUSED);
+	return a->status == 200;
+}
+
+static void
+who_holds_all_memory_is_refused_alone(void **state)
+{
+	struct bed *b = *state;
+	struct ssl_ctx_st *tls = ctx_of(b, "edge-3", false, false);
+	struct node_peers *mine = b->peers, *others;
+	struct asker greedy[ASKERS] = {0}, other = {0};
+	struct session *s;
+	size_t n = 0;
+
+	certify(b, "edge-1", "edge-2", false);
+	until(b, ask(b, true) != NULL);
+	s = ask(b, true);
+	while (n < ASKERS && ask_stream(b, s, &greedy[n]))
+		n++;
+	assert_in_range(n, 1, ASKERS - 1);
+	b->peers = others =
+		node_peers_new(&(struct node_peers_config){.loop = b->loop, .heartbeat_ms = 4000});
+	node_peers_use(others, tls);
+	until(b, ask(b, true) != NULL);
+	assert_true(ask_stream(b, ask(b, true), &other));
+	for (size_t i = 0; i <= n; i++)
+		stream_close(&greedy[i].stream, STREAM_CANCELLED);
+	stream_close(&other.stream, STREAM_CANCELLED);
+	node_peers_free(&others);
+	b->peers = mine;
+	pki_ctx_free(&tls);
+}
+
+static void
+serve_datagrams(struct bed *b)
+{
+	static const char json[] =
+		"{\"ns\":\"default\",\"name\":\"datagrams\",\"ports\":[{\"port\":53,\"mode\":"
+		"\"udp\","
+		"\"endpoints\":[{\"node\":\"edge-2\",\"flags\":3,\"givenIP\":\"192.0.2.99\","
+		"\"givenPort\":53}]}]}";
+	const struct self self = {.node = "edge-2", .site = "", .zone = "", .forward = true};
+	struct snapshot *empty = snapshot_new(true), *next;
+	struct change c = {.ns = "default", .name = "datagrams"};
+	struct view *view;
+
+	assert_int_equal(view_parse(&view, json, strlen(json), NULL), 0);
+	c.service = service_build(view, &self, 1, 2);
+	next = snapshot_next(empty, &c, 1);
+	stream_server_use(b->serve, next);
+	snapshot_unref(&next);
+	snapshot_unref(&empty);
+	view_free(&view);
+}
+
+/* Opens flows and gives them up. */
+static void
+wave(struct bed *b, struct session *s, size_t n)
+{
+	static const struct stream_events events = {
+		.answered = on_answered, .reset = on_asker_reset};
+	static const struct stream_field fields[] = {{"edgeway-service", "default/datagrams"}};
+	static const struct stream_request request = {.authority = "192.0.2.99:53",
+		.fields = fields,
+		.n_fields = ARRAY_LEN(fields),
+		.udp = true};
+	struct asker askers[ASKERS] = {0};
+
+	assert_in_range(n, 1, ASKERS);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(
+			session_open(s, &request, &events, &askers[i], &askers[i].stream), 0);
+	for (size_t i = 0; i < n; i++) {
+		until(b, askers[i].status != 0 || askers[i].code != 0);
+		stream_close(&askers[i].stream, STREAM_CANCELLED);
+	}
+	until(b, node_door_sum(b->door).of.streams == 0);
+}
+
+static unsigned
+lines_of(FILE *log, const char *word)
+{
+	char line[2000];
+	unsigned n = 0;
+
+	rewind(log);
+	while (fgets(line, sizeof line, log) != NULL)
+		n += strstr(line, word) != NULL;
+	return n;
+}
+
+/* Not with lines in the log, and not with the time of the one that serves. */
+static void
+who_gives_up_flows_costs_little(void **state)
+{
+	enum { WAVES = 4, WAVE = 250 };
+	struct bed *b = *state;
+	int saved = dup(STDERR_FILENO);
+	FILE *log = tmpfile();
+	struct session *s;
+	unsigned waves = 0;
+
+	assert_non_null(log);
+	serve_datagrams(b);
+	clock_pass((60000 - mono_ms() % 60000) * 1000); /* all of it in one minute */
+	certify(b, "edge-1", "edge-2", false);
+	until(b, ask(b, true) != NULL);
+	s = ask(b, true);
+	until(b, session_is_settled(s));
+	dup2(fileno(log), STDERR_FILENO);
+	log_setup(LOG_LEVEL_INFO, LOG_FORMAT_TEXT);
+	while (waves++ < WAVES)
+		wave(b, s, WAVE);
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	assert_int_equal(
+		lines_of(log, "flow ended caller=\"node:edge-1\""), STREAM_SERVER_PEER_LINES);
+	fclose(log);
+	assert_int_equal(node_door_sum(b->door).of.rests, 0);
+	while (node_door_sum(b->door).of.rests == 0 && waves++ < 10 * WAVES)
+		wave(b, s, WAVE);
+	assert_in_range(node_door_sum(b->door).of.rests, 1, waves);
+}
+
 int
 main(void)
 {
@@ -372,6 +569,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 			another_certificate_during_a_dial, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_expired_certificate, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			who_holds_all_memory_is_refused_alone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_gives_up_flows_costs_little, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
