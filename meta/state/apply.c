@@ -215,16 +215,23 @@ apply_synced(struct apply *a)
 	a->config.synced(a->config.arg);
 }
 
+/* The last value of each key is all that waits, however slow the disk is. */
 void
 apply_note(struct apply *a, const char *key, const char *value)
 {
-	struct item *it = xcalloc(1, sizeof(*it));
+	struct item *it = a->first;
 
-	it->kind = ITEM_NOTE;
-	it->key = xstrdup(key);
+	while (it != NULL && (it->kind != ITEM_NOTE || strcmp(it->key, key) != 0))
+		it = it->next;
+	if (it == NULL) {
+		it = xcalloc(1, sizeof(*it));
+		it->kind = ITEM_NOTE;
+		it->key = xstrdup(key);
+		apply_add(a, it);
+	}
+	free(it->data);
 	it->data = xstrdup(value);
 	it->len = strlen(value);
-	apply_add(a, it);
 }
 
 void

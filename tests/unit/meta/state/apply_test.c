@@ -331,6 +331,44 @@ without_address_it_follows_the_site(void **state)
 	assert_int_equal(find(w, i)->fake_ip, 0);
 }
 
+/* A hub is faster than the disk, or the disk hangs. */
+static void
+notes_that_wait_are_as_many_as_their_names(void **state)
+{
+	struct world *w = *state;
+	auto_free char *last = NULL;
+
+	apply_note(w->apply, "time", "0");
+	until(w, w->commit.done != NULL);
+	for (unsigned i = 0; i < 1000; i++) {
+		char name[16];
+		struct local_pod pod = {.ns = "shop", .name = name, .ip = "172.17.0.2"};
+		struct buf text;
+
+		snprintf(name, sizeof name, "pod-%u", i);
+		buf_init(&text, BUF_UNLIMITED);
+		local_callers_begin(&text, NULL);
+		local_callers_add(&text, &pod);
+		local_callers_end(&text);
+		assert_int_equal(apply_callers(w->apply, buf_str(&text), buf_len(&text), NULL), 0);
+		apply_note(w->apply, "time", name);
+		free(last);
+		last = buf_take_str(&text);
+		turn(w);
+	}
+	assert_int_equal(apply_count(w->apply).waiting, 3);
+	answer_commit(w);
+	until(w, w->commit.done != NULL);
+	assert_int_equal(w->commit.batch->n, 2);
+	assert_string_equal(w->commit.batch->ops[0].key, "callers");
+	assert_string_equal(w->commit.batch->ops[0].data, last);
+	assert_int_equal(w->commit.batch->ops[0].len, strlen(last));
+	assert_string_equal(w->commit.batch->ops[1].key, "time");
+	assert_string_equal(w->commit.batch->ops[1].data, "pod-999");
+	answer_commit(w);
+	nothing_waits(w);
+}
+
 int
 main(void)
 {
@@ -340,6 +378,7 @@ main(void)
 		CASE(a_scan_brings_no_deleted_service_back),
 		CASE(a_scan_gives_an_address),
 		CASE(without_address_it_follows_the_site),
+		CASE(notes_that_wait_are_as_many_as_their_names),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
