@@ -15,7 +15,7 @@ meta_libmeta_a_SOURCES = \
 	meta/client/pod_asks.c meta/client/pod_asks.h \
 	meta/client/question.h \
 	meta/client/cloudhub_cache.c meta/client/cloudhub_cache.h meta/client/cloudhub_cache_names.c meta/client/cloudhub_cache_private.h meta/client/cloudhub_cache_take.c \
-	meta/state/store.c meta/state/store.h meta/state/store_open.c meta/state/store_private.h \
+	meta/state/store.c meta/state/store.h meta/state/store_open.c meta/state/store_private.h meta/state/store_values.c meta/state/store_values.h \
 	meta/state/writer.c meta/state/writer.h
 
 META_LDADD = meta/libmeta.a $(MODEL_LDADD) $(SQLITE_LIBS)

@@ -208,7 +208,7 @@ apply_settle(struct apply *a)
 		return;
 	a->synced = false;
 	if (!a->noted || a->lost)
-		apply_note(a, "synced", "1");
+		apply_note(a, STORE_SYNCED, "1");
 	a->noted = true;
 	a->lost = false;
 	if (!a->known) {

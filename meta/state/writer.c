@@ -4,10 +4,12 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/core/log.h"
 #include "base/core/privileges.h"
 #include "base/core/thread.h"
+#include "meta/state/store_values.h"
 
 enum {
 	RETRY_FIRST_MS = 100,
@@ -61,8 +63,12 @@ struct mail {
 struct writer {
 	struct writer_config config;
 	char *path;
-	struct store *store; /* used by the thread only; NULL while it cannot be opened */
-	bool opened; /* it was open once; used by the thread only */
+	/* used by the thread only */
+	struct store *store; /* NULL while it cannot be opened */
+	struct store_values values;
+	bool opened; /* it was open once */
+	bool foreign; /* the file there is not what was committed: it is moved aside */
+	bool lost; /* the file there is a new one, in which the values are not yet */
 	pthread_t thread;
 	pthread_mutex_t lock; /* protects everything below */
 	pthread_cond_t work, answered;
@@ -155,50 +161,70 @@ tell_waiting(struct writer *w, int status)
 	}
 }
 
-/* lost: whatever the file holds, it is not what was committed. */
 static int
-writer_reopen(struct writer *w, bool lost, struct err *err)
+writer_move_aside(struct writer *w, struct err *err)
 {
-	struct store_report report;
-	int rc = store_open(&w->store, w->path, &report, err);
+	int rc = 0;
 
+	if (access(w->path, F_OK) == 0)
+		rc = store_move_aside(w->path,
+			"another program wrote into it while it was in use; stop the agent before "
+			"dataDir is changed",
+			err);
+	w->lost |= rc == 0;
+	w->foreign = rc < 0;
+	return rc;
+}
+
+static int
+writer_reopen(struct writer *w, struct err *err)
+{
+	struct store_report report = {0};
+	bool aside = w->foreign;
+	int rc = aside ? writer_move_aside(w, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	rc = store_open(&w->store, w->path, &report, err);
+	if (rc == 0 && !w->opened)
+		store_values_read(&w->values, w->store);
+	w->lost |= report.moved_aside > 0 || (report.created && w->opened);
+	w->opened |= rc == 0;
+	if (rc == 0 && w->lost && (rc = store_commit(w->store, &w->values.all, err)) < 0)
+		store_close(&w->store);
 	pthread_mutex_lock(&w->lock);
-	w->counts.moved_aside += report.moved_aside;
-	if (lost || report.moved_aside > 0 || (rc == 0 && report.created && w->opened))
+	w->counts.moved_aside += aside + report.moved_aside;
+	if (rc == 0 && w->lost)
 		writer_tell(w, NULL, 0, false);
 	pthread_mutex_unlock(&w->lock);
-	w->opened |= rc == 0;
+	w->lost &= rc < 0;
 	return rc;
 }
 
 /* On the thread, without the lock: opens the file if it is not open, writes it again if its path
- * does not lead to it any more, and has it filled from the hub if another program wrote into it. */
+ * does not lead to it any more, and begins a new one, to be filled from the hub, if another program
+ * wrote into it: what it has beside that is told to nobody, and would be served after a restart. */
 static int
 writer_prepare(struct writer *w, struct err *err)
 {
 	int rc = 0;
 
 	if (w->store == NULL)
-		return writer_reopen(w, false, err);
-	if (store_overwritten(w->store)) {
-		log_warn("meta",
-			"another program wrote into the database while it was in use: what it held "
-			"is asked from the hub again; stop the agent before dataDir is changed "
-			"file=%s",
-			w->path);
+		return writer_reopen(w, err);
+	if (store_overwritten(w->store))
 		rc = -EUCLEAN;
-	} else if (!store_moved(w->store)) {
+	else if (!store_moved(w->store))
 		return 0;
-	} else if ((rc = store_rewrite(w->store, w->path, err)) < 0 && rc != -EUCLEAN) {
+	else if ((rc = store_rewrite(w->store, w->path, err)) < 0 && rc != -EUCLEAN)
 		return rc; /* what is open is all that there is: it stays open */
-	}
 	pthread_mutex_lock(&w->lock);
 	w->counts.rewritten++;
 	w->counts.rewritten_ms = mono_ms();
 	writer_tell(w, NULL, WRITER_REWRITTEN, false);
 	pthread_mutex_unlock(&w->lock);
 	store_close(&w->store);
-	return writer_reopen(w, rc < 0, err);
+	w->foreign = rc < 0;
+	return writer_reopen(w, err);
 }
 
 static void
@@ -225,8 +251,12 @@ writer_perform(struct writer *w, struct job *job, struct err *err)
 
 	if (rc < 0)
 		return rc;
+	if (job->batch != NULL && (rc = store_commit(w->store, job->batch, err)) == 0) {
+		for (size_t i = 0; i < job->batch->n; i++)
+			store_values_take(&w->values, &job->batch->ops[i]);
+	}
 	if (job->batch != NULL)
-		return store_commit(w->store, job->batch, err);
+		return rc;
 	job->rows = xcalloc(job->limit, sizeof(*job->rows));
 	return store_scan(w->store, job->after, job->limit, copy_row, job, err);
 }
@@ -303,9 +333,16 @@ perform_keep(struct writer *w, const struct keep *k)
 		return rc;
 	if (k->kind == KEEP_GET)
 		return store_keep_get(w->store, k->key, k->out, k->out_len);
-	if (k->kind == KEEP_PUT)
-		return store_keep_put(w->store, k->key, k->data, k->len);
-	return store_keep_del(w->store, k->key);
+	if (k->kind == KEEP_DEL) {
+		if ((rc = store_keep_del(w->store, k->key)) == 0)
+			store_values_drop(&w->values, k->key);
+		return rc;
+	}
+	if ((rc = store_keep_put(w->store, k->key, k->data, k->len)) == 0)
+		store_values_take(&w->values,
+			&(struct store_op){
+				.kind = STORE_KEEP, .key = k->key, .data = k->data, .len = k->len});
+	return rc;
 }
 
 /* With the lock held, released during disk work; loop 0 waits for the result. */
@@ -382,6 +419,8 @@ writer_work(void *arg)
 
 	/* needed if dataDir belongs to another user */
 	privileges_keep_thread(PRIVILEGE_FOREIGN_FILES);
+	if (w->store != NULL)
+		store_values_read(&w->values, w->store);
 	pthread_mutex_lock(&w->lock);
 	while (w->head != NULL || !w->stop) {
 		bool due = w->head != NULL &&
@@ -436,6 +475,7 @@ free_writer(struct writer *w)
 	pthread_cond_destroy(&w->work);
 	pthread_cond_destroy(&w->answered);
 	pthread_mutex_destroy(&w->lock);
+	store_values_fini(&w->values);
 	free(w->path);
 	free(w);
 }

@@ -4,8 +4,8 @@
  * queue and is retried, after 100 ms doubling to 2 s, on a full disk only once there is room again;
  * the file is opened anew each time. The owner is notified once per batch, so that it can go on in
  * memory. A file that somebody else removed or replaced is written again from the one that is still
- * open, within 4 s; one that somebody else wrote into is opened anew, and told as lost. All calls
- * on loop 0.
+ * open, within 4 s; one that somebody else wrote into is moved aside, and told as lost. A new file
+ * begins with the notes and kept values of the old one. All calls on loop 0.
  *
  *	writer_start(&writer, &config, &store, err);	// takes the store, which may be NULL
  *	writer_commit(writer, &batch, on_done, run);	// batch must live until on_done(run, 0)
@@ -22,7 +22,8 @@ struct writer;
 struct writer_config {
 	struct loop *loop;
 	const char *path;
-	/* what the file held is gone, in whole or in part: all has to be committed again */
+	/* there is a new file, without the services of the old one: they have to be committed again
+	 */
 	loop_fn *lost;
 	loop_fn *rewritten; /* the file was gone and is there again, complete */
 	void *arg;
