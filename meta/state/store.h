@@ -55,7 +55,7 @@ struct store_row { /* borrowed */
 
 struct store_report {
 	unsigned moved_aside; /* files moved aside */
-	bool created; /* there was no file */
+	bool created; /* there was no file, or an empty one */
 	bool read_only;
 };
 
@@ -63,6 +63,7 @@ typedef void store_row_fn(void *arg, const struct store_row *row);
 typedef void store_value_fn(void *arg, const struct store_op *op);
 typedef void store_rest_fn(void *arg, const char *key, uint32_t ip, uint64_t freed_at_ms);
 
+/* Makes the folder, too. */
 int store_open(
 	struct store **store, const char *path, struct store_report *report, struct err *err);
 void store_close(struct store **store);

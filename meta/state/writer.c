@@ -36,17 +36,19 @@ struct job {
 
 struct event {
 	struct event *next;
-	struct job *job; /* NULL: the file was lost, or rewritten */
-	int status; /* of such an event: 0 or WRITER_REWRITTEN */
+	struct job *job; /* NULL: an event of the file */
+	int status; /* of such an event: enum writer_event */
 	bool last; /* the job is finished */
 };
 
-enum { WRITER_REWRITTEN = 1 };
+enum writer_event { WRITER_LOST, WRITER_REWRITTEN, WRITER_OPENED };
 
-enum keep_kind { KEEP_GET, KEEP_PUT, KEEP_DEL };
+enum keep_kind { KEEP_GET, KEEP_PUT, KEEP_DEL, KEEP_READ, KEEP_DISCARD };
 
 struct keep {
 	enum keep_kind kind;
+	writer_read_fn *read;
+	void *arg;
 	const char *key;
 	const void *data;
 	char **out;
@@ -67,7 +69,8 @@ struct writer {
 	struct store *store; /* NULL while it cannot be opened */
 	struct store_values values;
 	bool opened; /* it was open once */
-	bool foreign; /* the file there is not what was committed: it is moved aside */
+	/* why the file there is not what was committed, and is to be moved aside; NULL: it is */
+	const char *foreign;
 	bool lost; /* the file there is a new one, in which the values are not yet */
 	pthread_t thread;
 	pthread_mutex_t lock; /* protects everything below */
@@ -98,6 +101,8 @@ writer_deliver(struct writer *w, struct event *ev)
 
 	if (job == NULL && ev->status == WRITER_REWRITTEN)
 		w->config.rewritten(w->config.arg);
+	else if (job == NULL && ev->status == WRITER_OPENED)
+		w->config.opened(w->config.arg);
 	else if (job == NULL)
 		w->config.lost(w->config.arg);
 	else if (job->batch != NULL)
@@ -167,26 +172,25 @@ writer_move_aside(struct writer *w, struct err *err)
 	int rc = 0;
 
 	if (access(w->path, F_OK) == 0)
-		rc = store_move_aside(w->path,
-			"another program wrote into it while it was in use; stop the agent before "
-			"dataDir is changed",
-			err);
-	w->lost |= rc == 0;
-	w->foreign = rc < 0;
-	return rc;
+		rc = store_move_aside(w->path, w->foreign, err);
+	if (rc < 0)
+		return rc;
+	w->lost = true;
+	w->foreign = NULL;
+	return 0;
 }
 
 static int
 writer_reopen(struct writer *w, struct err *err)
 {
 	struct store_report report = {0};
-	bool aside = w->foreign;
+	bool aside = w->foreign != NULL, late = !w->opened;
 	int rc = aside ? writer_move_aside(w, err) : 0;
 
 	if (rc < 0)
 		return rc;
 	rc = store_open(&w->store, w->path, &report, err);
-	if (rc == 0 && !w->opened)
+	if (rc == 0 && late)
 		store_values_read(&w->values, w->store);
 	w->lost |= report.moved_aside > 0 || (report.created && w->opened);
 	w->opened |= rc == 0;
@@ -195,7 +199,9 @@ writer_reopen(struct writer *w, struct err *err)
 	pthread_mutex_lock(&w->lock);
 	w->counts.moved_aside += aside + report.moved_aside;
 	if (rc == 0 && w->lost)
-		writer_tell(w, NULL, 0, false);
+		writer_tell(w, NULL, WRITER_LOST, false);
+	else if (rc == 0 && late && !report.created)
+		writer_tell(w, NULL, WRITER_OPENED, false);
 	pthread_mutex_unlock(&w->lock);
 	w->lost &= rc < 0;
 	return rc;
@@ -223,7 +229,9 @@ writer_prepare(struct writer *w, struct err *err)
 	writer_tell(w, NULL, WRITER_REWRITTEN, false);
 	pthread_mutex_unlock(&w->lock);
 	store_close(&w->store);
-	w->foreign = rc < 0;
+	if (rc < 0)
+		w->foreign = "another program wrote into it while it was in use; stop the agent "
+			     "before dataDir is changed";
 	return writer_reopen(w, err);
 }
 
@@ -325,11 +333,37 @@ do_head(struct writer *w)
 }
 
 static int
-perform_keep(struct writer *w, const struct keep *k)
+writer_perform_read(struct writer *w, const struct keep *k)
 {
 	int rc = writer_prepare(w, NULL);
 
-	if (rc < 0)
+	if (rc == 0)
+		rc = k->read(k->arg, w->store);
+	if (rc < 0 && rc != -EUCLEAN) { /* the next look opens it, and tells that */
+		store_close(&w->store);
+		w->opened = false;
+	}
+	return rc;
+}
+
+static int
+writer_perform_discard(struct writer *w)
+{
+	w->foreign = "it could not be opened before other services were in use";
+	store_close(&w->store);
+	return writer_reopen(w, NULL);
+}
+
+static int
+perform_keep(struct writer *w, const struct keep *k)
+{
+	int rc;
+
+	if (k->kind == KEEP_READ)
+		return writer_perform_read(w, k);
+	if (k->kind == KEEP_DISCARD)
+		return writer_perform_discard(w);
+	if ((rc = writer_prepare(w, NULL)) < 0)
 		return rc;
 	if (k->kind == KEEP_GET)
 		return store_keep_get(w->store, k->key, k->out, k->out_len);
@@ -377,25 +411,13 @@ do_look(struct writer *w)
 		writer_succeeded(w);
 }
 
-/* With the lock held. After a failure a waiting job looks, too. */
-static bool
-writer_look_due(const struct writer *w)
-{
-	if (w->counts.failing)
-		return w->head == NULL && mono_ms() >= w->retry_at_ms;
-	return w->store != NULL && mono_ms() >= w->look_at_ms;
-}
-
 static void
 wait_for_work(struct writer *w)
 {
 	uint64_t until_ms = w->counts.failing ? w->retry_at_ms : w->look_at_ms;
 	struct timespec at = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
 
-	if (w->store == NULL && !w->counts.failing)
-		pthread_cond_wait(&w->work, &w->lock);
-	else
-		pthread_cond_timedwait(&w->work, &w->lock, &at);
+	pthread_cond_timedwait(&w->work, &w->lock, &at);
 }
 
 /* With the lock held. Attempts to write on a full disk would wear it out: check for room first. */
@@ -410,6 +432,16 @@ writer_room(struct writer *w)
 		return true;
 	w->retry_at_ms = mono_ms() + RETRY_LOOK_MS;
 	return false;
+}
+
+/* With the lock held. After a failure a waiting job looks, too; and a file that could not be opened
+ * at the start is opened by a look, where there is no hub and so nothing to write. */
+static bool
+writer_look_due(struct writer *w)
+{
+	if (w->counts.failing)
+		return w->head == NULL && mono_ms() >= w->retry_at_ms && writer_room(w);
+	return mono_ms() >= w->look_at_ms;
 }
 
 static void *
@@ -569,6 +601,22 @@ int
 writer_keep_del(struct writer *w, const char *key)
 {
 	struct keep k = {.kind = KEEP_DEL, .key = key};
+
+	return ask_keep(w, &k);
+}
+
+int
+writer_read(struct writer *w, writer_read_fn *fn, void *arg)
+{
+	struct keep k = {.kind = KEEP_READ, .read = fn, .arg = arg};
+
+	return ask_keep(w, &k);
+}
+
+int
+writer_discard(struct writer *w)
+{
+	struct keep k = {.kind = KEEP_DISCARD};
 
 	return ask_keep(w, &k);
 }

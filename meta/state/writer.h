@@ -26,12 +26,15 @@ struct writer_config {
 	 */
 	loop_fn *lost;
 	loop_fn *rewritten; /* the file was gone and is there again, complete */
+	/* the file, which could not be opened at the start, is open, and has been there before */
+	loop_fn *opened;
 	void *arg;
 };
 
 /* 0: committed, the last call. Negative, at most once before that: not committed yet. */
 typedef void writer_done_fn(void *arg, int status);
 typedef void writer_rows_fn(void *arg, int status, const struct store_row *rows, size_t n);
+typedef int writer_read_fn(void *arg, struct store *store);
 
 struct writer_counts {
 	uint64_t commits, failures, moved_aside, rewritten;
@@ -53,6 +56,11 @@ void writer_scan(
 int writer_keep_get(struct writer *writer, const char *key, char **data, size_t *len);
 int writer_keep_put(struct writer *writer, const char *key, const void *data, size_t len);
 int writer_keep_del(struct writer *writer, const char *key);
+/* Calls fn on the thread; returns its result, or why there is no store. If that is negative, but
+ * not -EUCLEAN, `opened` comes once more. */
+int writer_read(struct writer *writer, writer_read_fn *fn, void *arg);
+/* The services in the file are not those in use: moves it aside, and tells it as lost. */
+int writer_discard(struct writer *writer);
 
 struct writer_counts writer_count(struct writer *writer);
 /* Commits what is queued (one try each), closes the database. False when the disk did not respond

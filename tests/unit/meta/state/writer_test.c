@@ -67,6 +67,18 @@ count(void *arg)
 }
 
 static void
+on_opened(void *arg)
+{
+	++((unsigned *)arg)[0];
+}
+
+static void
+on_lost(void *arg)
+{
+	++((unsigned *)arg)[1];
+}
+
+static void
 on_done(void *arg, int status)
 {
 	assert_int_equal(status, 0);
@@ -200,12 +212,62 @@ a_file_that_is_written_into(void **state)
 	assert_int_equal(system(clean), 0);
 }
 
+/* By then others than its services are in use. */
+static void
+a_file_that_comes_too_late(void **state)
+{
+	char dir[] = "/tmp/edgeway-writer-XXXXXX", away[64], path[64], clean[160];
+	unsigned calls[2] = {0}, rows = 0;
+	struct store *store = NULL;
+	struct writer *writer;
+	struct loop *loop;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(away, sizeof away, "%s.away", dir);
+	snprintf(path, sizeof path, "%s/db", dir);
+	store = store_at(path);
+	fill(store, "shop/web", "0a");
+	store_close(&store);
+	assert_int_equal(file_write(away, "", 0, 0600), 0);
+	assert_int_equal(renameat2(AT_FDCWD, dir, AT_FDCWD, away, RENAME_EXCHANGE), 0);
+	assert_int_equal(loop_new(&loop, NULL), 0);
+	assert_int_equal(writer_start(&writer,
+				 &(struct writer_config){.loop = loop,
+					 .path = path,
+					 .lost = on_lost,
+					 .rewritten = ignore,
+					 .opened = on_opened,
+					 .arg = calls},
+				 &store, NULL),
+		0);
+	patience_until(patience_turn(loop), writer_count(writer).failing);
+	assert_int_equal(renameat2(AT_FDCWD, dir, AT_FDCWD, away, RENAME_EXCHANGE), 0);
+	patience_until(patience_turn(loop), calls[0] == 1);
+	assert_int_equal(writer_discard(writer), 0);
+	patience_until(patience_turn(loop), calls[1] == 1);
+	assert_int_equal(writer_count(writer).moved_aside, 1);
+	assert_true(writer_stop(&writer));
+	store = store_at(path);
+	assert_int_equal(store_load(store, count_row, &rows, NULL), 0);
+	assert_int_equal(rows, 0);
+	assert_note(store, "refused_hubs", "0a");
+	assert_kept(store, "early", "e");
+	store_close(&store);
+	assert_int_equal(calls[0], 1);
+	loop_turn(loop);
+	loop_free(&loop);
+	snprintf(clean, sizeof clean, "rm -rf %s %s", dir, away);
+	assert_int_equal(system(clean), 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_look_is_no_commit),
 		cmocka_unit_test(a_file_that_is_written_into),
+		cmocka_unit_test(a_file_that_comes_too_late),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
