@@ -166,29 +166,29 @@ tell_waiting(struct writer *w, int status)
 	}
 }
 
+/* Returns the number of files that were moved. */
 static int
 writer_move_aside(struct writer *w, struct err *err)
 {
-	int rc = 0;
+	bool there = w->foreign != NULL && access(w->path, F_OK) == 0;
+	int rc = there ? store_move_aside(w->path, w->foreign, err) : 0;
 
-	if (access(w->path, F_OK) == 0)
-		rc = store_move_aside(w->path, w->foreign, err);
 	if (rc < 0)
 		return rc;
-	w->lost = true;
+	w->lost |= w->foreign != NULL;
 	w->foreign = NULL;
-	return 0;
+	return there;
 }
 
 static int
 writer_reopen(struct writer *w, struct err *err)
 {
 	struct store_report report = {0};
-	bool aside = w->foreign != NULL, late = !w->opened;
-	int rc = aside ? writer_move_aside(w, err) : 0;
+	int aside = writer_move_aside(w, err), rc;
+	bool late = !w->opened;
 
-	if (rc < 0)
-		return rc;
+	if (aside < 0)
+		return aside;
 	rc = store_open(&w->store, w->path, &report, err);
 	if (rc == 0 && late)
 		store_values_read(&w->values, w->store);
@@ -197,7 +197,7 @@ writer_reopen(struct writer *w, struct err *err)
 	if (rc == 0 && w->lost && (rc = store_commit(w->store, &w->values.all, err)) < 0)
 		store_close(&w->store);
 	pthread_mutex_lock(&w->lock);
-	w->counts.moved_aside += aside + report.moved_aside;
+	w->counts.moved_aside += (unsigned)aside + report.moved_aside;
 	if (rc == 0 && w->lost)
 		writer_tell(w, NULL, WRITER_LOST, false);
 	else if (rc == 0 && late && !report.created)
