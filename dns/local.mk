@@ -39,7 +39,7 @@ DNS_TESTS = tests/unit/dns/answer/dns_message_test tests/unit/dns/answer/dns_ans
 	tests/unit/dns/front/dns_udp_test tests/unit/dns/dns_alloc_test tests/unit/dns/forward/dns_upstream_test \
 	tests/unit/dns/dns_threads_test tests/unit/dns/forward/dns_cache_test tests/unit/dns/forward/dns_lookup_test \
 	tests/unit/dns/answer/zone_answer_test tests/unit/dns/resolvconf/resolvtext_test tests/unit/dns/resolvconf/resolvconf_test \
-	tests/unit/dns/resolvconf/resolvlink_test
+	tests/unit/dns/resolvconf/resolvlink_test tests/unit/dns/resolvconf/resolvwatch_test
 DNS_KIT = tests/unit/dns/dns_kit.c tests/unit/dns/dns_kit.h
 DNS_BED = $(DNS_KIT) $(CLOCK) tests/unit/dns/dns_bed.c tests/unit/dns/dns_bed.h
 DNS_LDADD = dns/libdns.a $(MODEL_LDADD)
@@ -73,8 +73,10 @@ tests_unit_dns_forward_dns_cache_test_SOURCES = tests/unit/dns/forward/dns_cache
 tests_unit_dns_forward_dns_cache_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_resolvconf_resolvtext_test_SOURCES = tests/unit/dns/resolvconf/resolvtext_test.c
 tests_unit_dns_resolvconf_resolvtext_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_resolvconf_resolvconf_test_SOURCES = tests/unit/dns/resolvconf/resolvconf_test.c $(CLOCK)
+tests_unit_dns_resolvconf_resolvconf_test_SOURCES = tests/unit/dns/resolvconf/resolvconf_test.c tests/unit/dns/resolvconf/resolv_bed.h
 tests_unit_dns_resolvconf_resolvconf_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_resolvconf_resolvwatch_test_SOURCES = tests/unit/dns/resolvconf/resolvwatch_test.c tests/unit/dns/resolvconf/resolv_bed.h $(CLOCK)
+tests_unit_dns_resolvconf_resolvwatch_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_resolvconf_resolvlink_test_SOURCES = tests/unit/dns/resolvconf/resolvlink_test.c $(PATIENCE)
 tests_unit_dns_resolvconf_resolvlink_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 

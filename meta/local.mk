@@ -15,7 +15,7 @@ meta_libmeta_a_SOURCES = \
 	meta/client/pod_asks.c meta/client/pod_asks.h \
 	meta/client/question.h \
 	meta/client/cloudhub_cache.c meta/client/cloudhub_cache.h meta/client/cloudhub_cache_names.c meta/client/cloudhub_cache_private.h meta/client/cloudhub_cache_take.c \
-	meta/state/store.c meta/state/store.h meta/state/store_open.c meta/state/store_private.h \
+	meta/state/store.c meta/state/store.h meta/state/store_open.c meta/state/store_private.h meta/state/store_values.c meta/state/store_values.h \
 	meta/state/writer.c meta/state/writer.h
 
 META_LDADD = meta/libmeta.a $(MODEL_LDADD) $(SQLITE_LIBS)
@@ -27,7 +27,7 @@ tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 
 if HAVE_CMOCKA
-META_TESTS = tests/unit/meta/client/pod_asks_test tests/unit/meta/client/staleness_test tests/unit/meta/client/hub_client_test tests/unit/meta/state/ipam_test tests/unit/meta/client/join_test tests/unit/meta/client/message_test tests/unit/meta/client/cloudhub_cache_test tests/unit/meta/client/hub_addresses_test tests/unit/meta/state/store_power_test tests/unit/meta/state/store_test tests/unit/meta/state/writer_test
+META_TESTS = tests/unit/meta/meta_test tests/unit/meta/client/pod_asks_test tests/unit/meta/client/staleness_test tests/unit/meta/client/hub_client_test tests/unit/meta/state/apply_test tests/unit/meta/state/ipam_test tests/unit/meta/client/join_test tests/unit/meta/client/message_test tests/unit/meta/client/cloudhub_cache_test tests/unit/meta/client/hub_addresses_test tests/unit/meta/state/store_power_test tests/unit/meta/state/store_test tests/unit/meta/state/writer_test
 check_PROGRAMS += $(META_TESTS)
 TESTS += $(META_TESTS)
 tests_unit_meta_client_staleness_test_SOURCES = tests/unit/meta/client/staleness_test.c
@@ -35,6 +35,10 @@ tests_unit_meta_client_staleness_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_meta_client_staleness_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms
 tests_unit_meta_client_hub_client_test_SOURCES = tests/unit/meta/client/hub_client_test.c tests/unit/meta/client/feed_hub.c tests/unit/meta/client/feed_hub.h $(PATIENCE)
 tests_unit_meta_client_hub_client_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_meta_test_SOURCES = tests/unit/meta/meta_test.c tests/unit/patience.h
+tests_unit_meta_meta_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_state_apply_test_SOURCES = tests/unit/meta/state/apply_test.c $(CLOCK)
+tests_unit_meta_state_apply_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_meta_state_ipam_test_SOURCES = tests/unit/meta/state/ipam_test.c
 tests_unit_meta_state_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_meta_client_pod_asks_test_SOURCES = tests/unit/meta/client/pod_asks_test.c

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/core/log.h"
 #include "base/http/proxy.h"
@@ -178,12 +177,8 @@ open_store(struct meta *m)
 	struct store *store = NULL;
 	struct store_report report;
 	struct err err = {0};
-	int rc = mkdir_p(m->config.data_dir, 0700);
+	int rc = store_open(&store, m->path, &report, &err);
 
-	if (rc < 0)
-		err_set(&err, rc, "cannot make %s: %s", m->config.data_dir, strerror(-rc));
-	else
-		rc = store_open(&store, m->path, &report, &err);
 	if (rc < 0)
 		log_error("meta", "cannot open the database; going on without one error=\"%s\"",
 			err.text);
@@ -323,13 +318,58 @@ watch_age(struct meta *m)
 	m->age = staleness_new(&config);
 }
 
+/* On the database's thread, while loop 0 waits. */
+static int
+meta_read_late(void *arg, struct store *store)
+{
+	struct meta *m = arg;
+	struct err err = {0};
+	int rc = apply_load(m->apply, store, &err);
+
+	if (rc < 0) {
+		log_warn("meta", "cannot read the database error=\"%s\"", err.text);
+		return rc;
+	}
+	pod_ranges_fini(&m->ranges);
+	read_last_good(m, store);
+	return 0;
+}
+
+/* The database could not be opened at the start. Where no hub has told anything meanwhile, what it
+ * holds is served; where one has, that is newer, and its fake IPs are given. */
+static void
+on_opened(void *arg)
+{
+	struct meta *m = arg;
+	bool late = !apply_is_empty(m->apply) || meta_connected(m);
+	int rc = late ? -EUCLEAN : writer_read(m->writer, meta_read_late, m);
+
+	m->open_error = rc == 0 ? 0 : m->open_error;
+	if (rc == -EUCLEAN)
+		writer_discard(m->writer);
+	if (rc < 0)
+		return;
+	staleness_free(&m->age);
+	watch_age(m);
+	if (m->feed != NULL)
+		hub_client_take_notes(m->feed, m->refused_hubs, m->revoked_nodes, m->floor_s);
+	apply_use_loaded(m->apply);
+	if (m->config.ranges_changed != NULL)
+		m->config.ranges_changed(m->use_arg);
+	log_info("meta", "read the database, which could not be opened before services=%zu",
+		snapshot_count(apply_snapshot(m->apply)));
+}
+
 int
 meta_open(struct meta **out, const struct meta_config *config, meta_use_fn *use, void *arg,
 	struct err *err)
 {
 	struct meta *m = xcalloc(1, sizeof(*m));
-	struct writer_config writer = {
-		.loop = config->loop, .lost = on_lost, .rewritten = on_rewritten, .arg = m};
+	struct writer_config writer = {.loop = config->loop,
+		.lost = on_lost,
+		.rewritten = on_rewritten,
+		.opened = on_opened,
+		.arg = m};
 	uint64_t start = mono_ms();
 	struct store *store;
 	int rc;

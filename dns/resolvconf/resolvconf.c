@@ -167,7 +167,7 @@ resolvconf_succeed(struct resolvconf *rc)
 
 	read_kept(rc, &o);
 	if (o.ours != NULL && resolvfile_read(rc->path, &now) == 0) {
-		rc->written = resolvfile_is_ours(&o, &now) && now.len == o.ours_len;
+		rc->written = resolvfile_is_whole(&o, &now);
 		resolv_original_fini(&now);
 	}
 	if (rc->written)
@@ -277,7 +277,7 @@ resolvconf_close(struct resolvconf **out)
 }
 
 static int
-keep_original(struct resolvconf *rc, struct err *err)
+keep_original(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
 {
 	auto_free char *data = NULL;
 	size_t len;
@@ -285,7 +285,7 @@ keep_original(struct resolvconf *rc, struct err *err)
 
 	if (rc->keep.put == NULL)
 		return 0;
-	data = resolv_original_pack(&rc->original, &len);
+	data = resolv_original_pack(o, &len);
 	code = rc->keep.put(rc->keep.arg, KEEP_KEY, data, len);
 	rc->unkept = code < 0;
 	if (code < 0)
@@ -310,15 +310,14 @@ look_again(struct resolvconf *rc, struct err *err)
 		return resolvconf_cannot(rc, code, "read", err);
 	/* a program that deletes the file says nothing about the nameservers */
 	ours = resolvfile_is_ours(&rc->original, &now) || now.kind == RESOLV_MISSING;
-	whole = now.kind != RESOLV_MISSING && now.len == rc->original.ours_len;
+	whole = resolvfile_is_whole(&rc->original, &now);
 	resolv_original_fini(&now);
 	return ours ? whole : resolvconf_adopt(rc, err);
 }
 
 static int
-resolvconf_replace(struct resolvconf *rc, struct replaced *before)
+resolvconf_replace(struct resolvconf *rc, const struct resolv_original *o, struct replaced *before)
 {
-	const struct resolv_original *o = &rc->original;
 	int code = resolvfile_replace(rc->path, o, o->ours, o->ours_len);
 
 	if (code < 0)
@@ -336,7 +335,7 @@ static int
 write_ours(struct resolvconf *rc, uint32_t address, bool known, struct err *err)
 {
 	struct replaced before __attribute__((cleanup(replaced_fini))) = replaced_open(rc->path);
-	struct resolv_original *o = &rc->original;
+	struct resolv_original *o = &rc->original, next;
 	auto_free char *fresh = NULL;
 	size_t len;
 	int code = known ? 0 : look_again(rc, err);
@@ -349,15 +348,24 @@ write_ours(struct resolvconf *rc, uint32_t address, bool known, struct err *err)
 		rc->trouble = "";
 		return 0;
 	}
+	next = *o;
+	next.before = o->ours; /* it is there until the rename */
+	next.before_len = o->ours_len;
+	next.ours = fresh;
+	next.ours_len = len;
+	code = keep_original(rc, &next, err);
+	if (code < 0)
+		return code;
+	code = resolvconf_replace(rc, &next, &before);
+	if (code < 0) { /* a part of it may be there */
+		free(o->before);
+		o->before = take_ptr(&fresh);
+		o->before_len = len;
+		return resolvconf_cannot(rc, code, "write", err);
+	}
 	free(o->ours);
 	o->ours = take_ptr(&fresh);
 	o->ours_len = len;
-	code = keep_original(rc, err);
-	if (code < 0)
-		return code;
-	code = resolvconf_replace(rc, &before);
-	if (code < 0)
-		return resolvconf_cannot(rc, code, "write", err);
 	rc->written = true;
 	rc->address = address;
 	rc->trouble = "";
@@ -403,9 +411,8 @@ resolvconf_check(struct resolvconf *rc, bool mend, struct err *err)
 
 	if (code < 0)
 		return resolvconf_cannot(rc, code, "read", err);
-	same = rc->written
-		? resolvfile_is_ours(&rc->original, &now) && now.len == rc->original.ours_len
-		: same_file(&rc->original, &now);
+	same = rc->written ? resolvfile_is_whole(&rc->original, &now)
+			   : same_file(&rc->original, &now);
 	resolv_original_fini(&now);
 	late = same && mend && rc->written && (take_late_words(rc) || take_link_target(rc));
 	if (same && !late) {

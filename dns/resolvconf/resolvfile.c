@@ -60,6 +60,8 @@ rename_over(const char *path, const struct resolv_original *like, const char *te
 		rc = -errno;
 	if (rc < 0)
 		unlink(temporary);
+	else
+		file_sync_folder(path); /* or the next record could be on the disk before it */
 	return rc;
 }
 
@@ -107,6 +109,8 @@ make_link(const char *path, const char *target)
 		rc = -errno;
 	if (rc < 0)
 		unlink(temporary);
+	else
+		file_sync_folder(path); /* before the record is forgotten */
 	return rc;
 }
 
@@ -154,15 +158,30 @@ resolvfile_read(const char *path, struct resolv_original *o)
 	return 0;
 }
 
+static bool
+resolvfile_begins(const struct resolv_original *now, const char *text, size_t len)
+{
+	if (len == 0 || now->len > len || memcmp(now->text, text, now->len) != 0)
+		return false;
+	return now->len == len || resolvtext_is_ours(now->text, now->len);
+}
+
+bool
+resolvfile_is_whole(const struct resolv_original *o, const struct resolv_original *now)
+{
+	return now->kind == RESOLV_FILE && o->ours_len > 0 && now->len == o->ours_len &&
+		memcmp(now->text, o->ours, now->len) == 0;
+}
+
 bool
 resolvfile_is_ours(const struct resolv_original *o, const struct resolv_original *now)
 {
-	if (now->kind == RESOLV_FILE && o->kind == RESOLV_LINK && strcmp(now->text, LEAVING) == 0)
-		return true; /* killed on its way out */
-	if (now->kind != RESOLV_FILE || o->ours_len == 0 || now->len > o->ours_len ||
-		memcmp(now->text, o->ours, now->len) != 0)
+	if (now->kind != RESOLV_FILE)
 		return false;
-	return now->len == o->ours_len || resolvtext_is_ours(now->text, now->len);
+	if (o->kind == RESOLV_LINK && strcmp(now->text, LEAVING) == 0)
+		return true; /* killed on its way out */
+	return resolvfile_begins(now, o->ours, o->ours_len) ||
+		resolvfile_begins(now, o->before, o->before_len);
 }
 
 bool

@@ -19,7 +19,9 @@ int resolvfile_replace(
  * device or the like, which must be neither read nor replaced. Returns 0 or -errno; on an error `o`
  * holds nothing. */
 int resolvfile_read(const char *path, struct resolv_original *o);
-/* Whether the file is byte for byte what we wrote, or the beginning of it that a crash during
+/* Whether the file is byte for byte what we wrote. */
+bool resolvfile_is_whole(const struct resolv_original *o, const struct resolv_original *now);
+/* The same, or what we had written before, or the beginning of either, which a crash during
  * truncation left. */
 bool resolvfile_is_ours(const struct resolv_original *o, const struct resolv_original *now);
 /* Waits shortly for systemd-resolved where the link leads to its file. 0 or -errno. */

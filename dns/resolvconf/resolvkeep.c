@@ -14,6 +14,7 @@ resolv_original_fini(struct resolv_original *o)
 	free(o->link);
 	free(o->text);
 	free(o->ours);
+	free(o->before);
 	*o = (struct resolv_original){0};
 }
 
@@ -24,11 +25,12 @@ resolv_original_pack(const struct resolv_original *o, size_t *len)
 	struct buf b;
 
 	buf_init(&b, BUF_UNLIMITED);
-	buf_printf(&b, HEAD "%u %o %u %u %zu %zu %zu\n", (unsigned)o->kind, o->mode, o->uid, o->gid,
-		strlen(link), o->len, o->ours_len);
+	buf_printf(&b, HEAD "%u %o %u %u %zu %zu %zu %zu\n", (unsigned)o->kind, o->mode, o->uid,
+		o->gid, strlen(link), o->len, o->ours_len, o->before_len);
 	buf_adds(&b, link);
 	buf_add(&b, o->text, o->len);
 	buf_add(&b, o->ours, o->ours_len);
+	buf_add(&b, o->before, o->before_len);
 	*len = buf_len(&b);
 	return buf_take_str(&b);
 }
@@ -53,19 +55,22 @@ resolv_original_unpack(struct resolv_original *o, const char *data, size_t len)
 	auto_free char *head = body != NULL ? xstrndup(data, (size_t)(body - data)) : NULL;
 
 	*o = (struct resolv_original){0};
+	/* earlier versions had no `before` */
 	if (head == NULL ||
-		sscanf(head, HEAD "%u %o %u %u %zu %zu %zu", &kind, &o->mode, &o->uid, &o->gid,
-			&link_len, &o->len, &o->ours_len) != 7)
+		sscanf(head, HEAD "%u %o %u %u %zu %zu %zu %zu", &kind, &o->mode, &o->uid, &o->gid,
+			&link_len, &o->len, &o->ours_len, &o->before_len) < 7)
 		goto bad;
 	body++;
 	room = len - (size_t)(body - data);
 	if (kind > RESOLV_MISSING || o->mode > 07777 || link_len > room ||
-		o->len > room - link_len || o->ours_len != room - link_len - o->len)
+		o->len > room - link_len || o->ours_len > room - link_len - o->len ||
+		o->before_len != room - link_len - o->len - o->ours_len)
 		goto bad;
 	o->kind = (enum resolv_kind)kind;
 	o->link = kind == RESOLV_LINK ? xstrndup(body, link_len) : NULL;
 	o->text = resolvkeep_copy(body + link_len, o->len);
 	o->ours = resolvkeep_copy(body + link_len + o->len, o->ours_len);
+	o->before = resolvkeep_copy(body + link_len + o->len + o->ours_len, o->before_len);
 	return 0;
 bad:
 	*o = (struct resolv_original){0};

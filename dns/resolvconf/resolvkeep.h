@@ -1,6 +1,6 @@
 /*
- * What is needed to restore resolv.conf, as one record for dns_keep: lines of text, then the bytes
- * of the original and of what we wrote. Pure.
+ * What is needed to restore resolv.conf, as one record for dns_keep: a line of numbers, then the
+ * bytes of the original and of what we wrote. Pure.
  */
 #ifndef EDGEWAY_DNS_RESOLVCONF_RESOLVKEEP_H
 #define EDGEWAY_DNS_RESOLVCONF_RESOLVKEEP_H
@@ -17,6 +17,8 @@ struct resolv_original {
 	size_t len;
 	char *ours; /* what we wrote, or are about to */
 	size_t ours_len;
+	char *before; /* what may be there instead: what we had written before; NULL: nothing */
+	size_t before_len;
 };
 
 void resolv_original_fini(struct resolv_original *o);

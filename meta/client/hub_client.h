@@ -95,6 +95,9 @@ int hub_client_new(
 /* The data folder was removed: writes certificate, key and CA again if they are gone, too. */
 void hub_client_save_identity(struct hub_client *feed);
 void hub_client_free(struct hub_client **feed);
+/* What hub_client_config could not say, since the database was not open; NULL: as there. */
+void hub_client_take_notes(struct hub_client *feed, const char *refused_hubs,
+	const char *revoked_nodes, int64_t floor_s);
 /* The DNS servers that resolve the hub's name from now on. */
 void hub_client_use_upstreams(struct hub_client *feed, const struct addr *upstreams, size_t n);
 /* The hub may be reachable again: do not wait for the next attempt. */

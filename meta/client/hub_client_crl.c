@@ -63,6 +63,33 @@ hub_client_count_refused(const struct hub_client *f)
 	return crl_count(f->refused_hubs);
 }
 
+/* This node's connections to hubs refuse the certificates from now on. */
+static void
+crl_use_hubs(struct hub_client *f)
+{
+	hub_client_use_refused(f, f->tls);
+	hub_client_use_refused(f, f->join_tls);
+	/* reconnect the tunnels too: they may lead to another hub than this connection */
+	f->certificates++;
+	hub_client_tell_hub(f);
+}
+
+void
+hub_client_take_notes(
+	struct hub_client *f, const char *refused_hubs, const char *revoked_nodes, int64_t floor_s)
+{
+	if (refused_hubs != NULL && f->refused_hubs[0] == '\0') {
+		free(f->refused_hubs);
+		f->refused_hubs = xstrdup(refused_hubs);
+	}
+	if (revoked_nodes != NULL && f->revoked_nodes[0] == '\0') {
+		free(f->revoked_nodes);
+		f->revoked_nodes = xstrdup(revoked_nodes);
+	}
+	hub_client_raise_floor(f, floor_s);
+	crl_use_hubs(f);
+}
+
 static void
 crl_take_hubs(struct hub_client *f, const struct envelope *e)
 {
@@ -86,11 +113,7 @@ crl_take_hubs(struct hub_client *f, const struct envelope *e)
 		"certificates of hubs were revoked; this node refuses them certificates=%zu",
 		hub_client_count_refused(f));
 	apply_note(f->apply, HUB_CLIENT_REFUSED_NOTE, f->refused_hubs);
-	hub_client_use_refused(f, f->tls);
-	hub_client_use_refused(f, f->join_tls);
-	/* reconnect the tunnels too: they may lead to another hub than this connection */
-	f->certificates++;
-	hub_client_tell_hub(f);
+	crl_use_hubs(f);
 }
 
 /* Other nodes' certificates: the hub's word counts, which says all of them each time. */

@@ -45,6 +45,8 @@ read_services(struct apply *a, struct store *store, struct err *err)
 	}
 	if ((rc = load_services(&load, &result, err)) < 0)
 		return rc;
+	if (a->snapshot != NULL)
+		unref_snapshot(&a->snapshot);
 	a->snapshot = result.snapshot;
 	a->noted = result.synced;
 	a->known = result.synced || snapshot_count(a->snapshot) > 0;
@@ -89,6 +91,37 @@ read_callers(struct apply *a, struct store *store)
 			"edgeway.io/allow-from are closed to them until the hub tells them "
 			"error=\"%s\"",
 			err.text);
+}
+
+bool
+apply_is_empty(const struct apply *a)
+{
+	return !a->known && snapshot_count(a->snapshot) == 0 && a->n_unacked == 0;
+}
+
+int
+apply_load(struct apply *a, struct store *store, struct err *err)
+{
+	int rc = read_services(a, store, err);
+
+	if (rc < 0) { /* some of the addresses are taken already */
+		ipam_free(&a->ipam);
+		ipam_new(&a->ipam, a->config.subnet, a->config.mask, NULL);
+		return rc;
+	}
+	free(a->site);
+	free(a->zone);
+	read_identity(a, store);
+	free(a->callers);
+	read_callers(a, store);
+	return 0;
+}
+
+void
+apply_use_loaded(struct apply *a)
+{
+	apply_give(a);
+	a->config.resync(a->config.arg);
 }
 
 int
@@ -215,16 +248,23 @@ apply_synced(struct apply *a)
 	a->config.synced(a->config.arg);
 }
 
+/* The last value of each key is all that waits, however slow the disk is. */
 void
 apply_note(struct apply *a, const char *key, const char *value)
 {
-	struct item *it = xcalloc(1, sizeof(*it));
+	struct item *it = a->first;
 
-	it->kind = ITEM_NOTE;
-	it->key = xstrdup(key);
+	while (it != NULL && (it->kind != ITEM_NOTE || strcmp(it->key, key) != 0))
+		it = it->next;
+	if (it == NULL) {
+		it = xcalloc(1, sizeof(*it));
+		it->kind = ITEM_NOTE;
+		it->key = xstrdup(key);
+		apply_add(a, it);
+	}
+	free(it->data);
 	it->data = xstrdup(value);
 	it->len = strlen(value);
-	apply_add(a, it);
 }
 
 void

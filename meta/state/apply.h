@@ -63,6 +63,12 @@ struct apply_counts {
 int apply_new(struct apply **apply, const struct apply_config *config, struct store *store,
 	struct err *err);
 void apply_start(struct apply *apply, struct writer *writer);
+/* Whether it has no service yet, and no change of one waits. */
+bool apply_is_empty(const struct apply *apply);
+/* Reads the database that could not be opened before, while apply_is_empty; on the writer's thread
+ * while loop 0 waits. apply_use_loaded follows on loop 0. -EUCLEAN: the file is damaged. */
+int apply_load(struct apply *apply, struct store *store, struct err *err);
+void apply_use_loaded(struct apply *apply);
 /* Passes the collected changes to the writer; call it before writer_stop. */
 void apply_flush(struct apply *apply);
 /* committed: writer_stop's result; if false the batches are not freed, because the thread still

@@ -55,17 +55,20 @@ apply_add(struct apply *a, struct item *it)
 
 /* Allocates the address for an item that adds or changes a service. */
 static void
-take_address(struct apply *a, struct item *it)
+take_address(struct apply *a, const struct run *run, struct item *it)
 {
-	if (it->kind == ITEM_ADDRESS && !apply_lacks_address(a, it->key)) {
+	bool again = it->kind == ITEM_ADDRESS;
+
+	if (again && !apply_wants_address(a, run, it)) {
 		it->superseded = true;
 		return;
 	}
 	if (ipam_take(a->ipam, it->key, apply_clock_ms(a), &it->ip) == 0)
 		return;
 	it->ip = 0;
+	it->superseded |= again; /* all is as it was */
 	a->counts.exhausted++;
-	if (it->kind == ITEM_UPDATE)
+	if (!again)
 		log_limited(LOG_LEVEL_ERROR, 10, "meta",
 			"no fake IP is left: the service cannot be reached by name; choose a "
 			"larger mesh.subnet "
@@ -88,7 +91,7 @@ apply_batch_decide(struct apply *a, struct run *run)
 		if (it->superseded)
 			continue;
 		if (it->kind == ITEM_UPDATE || it->kind == ITEM_ADDRESS)
-			take_address(a, it);
+			take_address(a, run, it);
 		else if (it->kind == ITEM_DELETE)
 			give_address_back(a, it);
 	}
@@ -205,7 +208,7 @@ apply_settle(struct apply *a)
 		return;
 	a->synced = false;
 	if (!a->noted || a->lost)
-		apply_note(a, "synced", "1");
+		apply_note(a, STORE_SYNCED, "1");
 	a->noted = true;
 	a->lost = false;
 	if (!a->known) {

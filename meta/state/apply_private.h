@@ -133,8 +133,8 @@ void apply_adopt(struct apply *a, const struct snapshot *next);
 /* Rebuilds services from their rows: all, or only those without an address, which may get one
  * now. */
 void apply_scan(struct apply *a, bool all);
-/* Whether this service is in use but has no address. */
-bool apply_lacks_address(const struct apply *a, const char *key);
+/* Whether the service of this ITEM_ADDRESS is in use as its row says, and without an address. */
+bool apply_wants_address(const struct apply *a, const struct run *run, const struct item *it);
 /* Timer: addresses may have become free. */
 void apply_retry_addresses(void *apply);
 

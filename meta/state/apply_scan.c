@@ -9,14 +9,40 @@ enum { SCAN_ROWS = 256 };
 
 static void scan_next(struct apply *a, const char *after);
 
-bool
-apply_lacks_address(const struct apply *a, const char *key)
+static const struct service *
+scan_find(const struct apply *a, const char *key)
 {
 	const char *slash = strchr(key, '/');
-	const struct service *s = snapshot_find(
-		a->snapshot, key, (size_t)(slash - key), slash + 1, strlen(slash + 1));
 
-	return s != NULL && s->fake_ip == 0;
+	return snapshot_find(a->snapshot, key, (size_t)(slash - key), slash + 1, strlen(slash + 1));
+}
+
+/* Its row may be older than what is in use, or than a change before it in the same batch. */
+bool
+apply_wants_address(const struct apply *a, const struct run *run, const struct item *it)
+{
+	const struct service *s = scan_find(a, it->key);
+
+	if (s == NULL || s->fake_ip != 0 || s->digest != it->digest)
+		return false;
+	for (const struct item *other = run->items; other != it; other = other->next) {
+		if ((other->kind == ITEM_UPDATE || other->kind == ITEM_DELETE) &&
+			strcmp(other->key, it->key) == 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+scan_ask_address(struct apply *a, const struct store_row *row, struct view *view)
+{
+	struct item *it = xcalloc(1, sizeof(*it));
+
+	it->kind = ITEM_ADDRESS;
+	it->key = xstrdup(row->key);
+	it->digest = row->digest;
+	it->view = view;
+	apply_add(a, it);
 }
 
 static bool
@@ -24,30 +50,27 @@ scan_row(struct apply *a, const struct store_row *row, struct change *c)
 {
 	uint32_t ip = ipam_find(a->ipam, row->key);
 	struct self self = self_of(a);
+	const struct service *s;
 	struct view *view;
-	struct item *it;
 
 	if ((ip != 0 && !a->scan_all) || load_row(row, &view) < 0)
 		return false;
-	if (ip == 0 && !apply_lacks_address(a, row->key)) { /* it is being deleted */
+	s = ip == 0 ? scan_find(a, row->key) : NULL;
+	if (ip == 0 && (s == NULL || s->fake_ip != 0)) { /* it is being deleted */
 		view_free(&view);
 		return false;
 	}
-	if (ip == 0) {
-		it = xcalloc(1, sizeof(*it));
-		it->kind = ITEM_ADDRESS;
-		it->key = xstrdup(row->key);
-		it->digest = row->digest;
-		it->view = view;
-		apply_add(a, it);
-		return false;
+	if (a->scan_all) {
+		c->service = service_build(view, &self, ip, row->digest);
+		apply_tell_refused(c->service);
+		c->ns = c->service->namespace;
+		c->name = c->service->name;
 	}
-	c->service = service_build(view, &self, ip, row->digest);
-	apply_tell_refused(c->service);
-	c->ns = c->service->namespace;
-	c->name = c->service->name;
-	view_free(&view);
-	return true;
+	if (ip == 0)
+		scan_ask_address(a, row, view);
+	else
+		view_free(&view);
+	return a->scan_all;
 }
 
 static void

@@ -6,8 +6,8 @@
 
 #include "model/mesh.h"
 
-/* The writer had to create an empty file: store names and addresses at once, the hub sends the
- * views again. */
+/* The writer had to create a new file, in which the notes are: store names and addresses at once,
+ * the hub sends the views again. */
 static void
 hold_addresses(struct apply *a)
 {
@@ -21,10 +21,6 @@ hold_addresses(struct apply *a)
 		it->ip = s->fake_ip;
 		apply_add(a, it);
 	}
-	apply_note(a, "site", a->site);
-	apply_note(a, "zone", a->zone);
-	if (a->callers != NULL)
-		apply_note(a, "callers", a->callers);
 }
 
 void

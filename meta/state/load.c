@@ -179,7 +179,7 @@ load_services(const struct load *load, struct load_result *result, struct err *e
 		rc = store_load_resting(load->store, on_rest, &st, err);
 	if (rc == 0) {
 		put_right(&st);
-		synced = store_note(load->store, "synced");
+		synced = store_note(load->store, STORE_SYNCED);
 		result->synced = synced != NULL;
 		load_finish(&st);
 	} else {

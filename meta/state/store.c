@@ -191,6 +191,8 @@ run_op(struct store *store, const struct store_op *op, struct err *err)
 		return store_run(store, SQL_FORGET, op, err);
 	case STORE_NOTE:
 		return store_run(store, SQL_NOTE, op, err);
+	case STORE_KEEP:
+		return store_run(store, SQL_KEEP, op, err);
 	}
 	assert(!"kind of a store_op");
 	return -EINVAL;
@@ -256,20 +258,41 @@ store_keep_get(struct store *store, const char *key, char **data, size_t *len)
 }
 
 static int
-change_value(struct store *store, const char *sql, const char *key, const void *data, size_t len)
+change_value(struct store *store, enum statement which, const struct store_op *op)
 {
-	sqlite3_stmt *st;
-	int rc = store_prepare(store, sql, &st, NULL);
+	int rc = store_run(store, which, op, NULL);
 
-	if (rc < 0)
-		return rc;
-	sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC);
-	if (sqlite3_bind_parameter_count(st) >= 2)
-		sqlite3_bind_blob64(st, 2, data, len, SQLITE_STATIC);
-	rc = sqlite3_step(st) == SQLITE_DONE ? 0 : store_fail(store, NULL);
-	sqlite3_finalize(st);
 	stat(store->path, &store->seen);
 	return rc;
+}
+
+static void
+each_value(
+	struct store *store, const char *sql, enum store_kind kind, store_value_fn *fn, void *arg)
+{
+	sqlite3_stmt *st;
+
+	if (store_prepare(store, sql, &st, NULL) < 0)
+		return;
+	while (sqlite3_step(st) == SQLITE_ROW) {
+		const char *key = (const char *)sqlite3_column_text(st, 0),
+			   *data = sqlite3_column_blob(st, 1);
+		const struct store_op op = {.kind = kind,
+			.key = key,
+			.data = data != NULL ? data : "",
+			.len = (size_t)sqlite3_column_bytes(st, 1)};
+
+		if (key != NULL)
+			fn(arg, &op);
+	}
+	sqlite3_finalize(st);
+}
+
+void
+store_each_value(struct store *store, store_value_fn *fn, void *arg)
+{
+	each_value(store, "SELECT key, value FROM note", STORE_NOTE, fn, arg);
+	each_value(store, "SELECT key, value FROM keep", STORE_KEEP, fn, arg);
 }
 
 int
@@ -283,14 +306,14 @@ store_keep_put(struct store *store, const char *key, const void *data, size_t le
 	if (store_keep_get(store, key, &old, &old_len) == 0 && old_len == len &&
 		(len == 0 || memcmp(old, data, len) == 0))
 		return 0;
-	return change_value(store, "INSERT OR REPLACE INTO keep(key, value) VALUES(?1, ?2)", key,
-		len > 0 ? data : "", len);
+	return change_value(
+		store, SQL_KEEP, &(struct store_op){.key = key, .data = data, .len = len});
 }
 
 int
 store_keep_del(struct store *store, const char *key)
 {
-	return change_value(store, "DELETE FROM keep WHERE key = ?1", key, NULL, 0);
+	return change_value(store, SQL_UNKEEP, &(struct store_op){.key = key});
 }
 
 void

@@ -27,6 +27,7 @@ enum store_kind {
 	STORE_REST, /* key, ip, freed_at_ms */
 	STORE_FORGET, /* ip: no longer rests and has no owner */
 	STORE_NOTE, /* key, data: a note, see store_note */
+	STORE_KEEP, /* key, data: a kept value, see store_keep_get */
 };
 
 struct store_op { /* borrowed pointers, valid until the commit has returned */
@@ -54,20 +55,22 @@ struct store_row { /* borrowed */
 
 struct store_report {
 	unsigned moved_aside; /* files moved aside */
-	bool created; /* there was no file */
+	bool created; /* there was no file, or an empty one */
 	bool read_only;
 };
 
 typedef void store_row_fn(void *arg, const struct store_row *row);
+typedef void store_value_fn(void *arg, const struct store_op *op);
 typedef void store_rest_fn(void *arg, const char *key, uint32_t ip, uint64_t freed_at_ms);
 
+/* Makes the folder, too. */
 int store_open(
 	struct store **store, const char *path, struct store_report *report, struct err *err);
 void store_close(struct store **store);
 /* Whether the path no longer leads to the open file, which is still complete. */
 bool store_moved(struct store *store);
 /* Whether another program has written into the open file, as a backup that is copied over it: what
- * is open is a mixture, and has to be opened anew. */
+ * is there is a mixture, of no use. */
 bool store_overwritten(struct store *store);
 /* Writes all that the open file holds to the path again; another file there is moved aside. What is
  * open stays the old file: the caller closes it and opens the new one. */
@@ -85,8 +88,13 @@ int store_scan(struct store *store, const char *after, size_t limit, store_row_f
 	struct err *err);
 /* 0, or -ENOSPC, -EROFS, -EIO, -EUCLEAN, -EBUSY: nothing of the batch was written. */
 int store_commit(struct store *store, const struct store_batch *batch, struct err *err);
+/* The note that the hub has once sent everything: the services in the file are all that there were.
+ */
+#define STORE_SYNCED "synced"
 /* A note as a heap string; NULL when there is none. */
 char *store_note(struct store *store, const char *key);
+/* All notes and kept values, as operations that would write them. */
+void store_each_value(struct store *store, store_value_fn *fn, void *arg);
 
 /* What to do about a database that cannot be written. errno, positive. */
 const char *store_remedy(int error);

@@ -66,7 +66,7 @@ store_open_check(struct store *store, struct err *err)
 }
 
 static int
-store_open_migrate(struct store *store, struct err *err)
+store_open_migrate(struct store *store, struct store_report *report, struct err *err)
 {
 	int64_t version = 0, tables = 0;
 	int rc = ask_number(store, "PRAGMA user_version", &version, err);
@@ -90,6 +90,7 @@ store_open_migrate(struct store *store, struct err *err)
 		rc = store_open_exec(store, "COMMIT", err);
 	if (rc < 0)
 		store_open_exec(store, "ROLLBACK", NULL);
+	report->created = rc == 0;
 	return rc;
 }
 
@@ -100,6 +101,17 @@ store_open_tune(struct store *store, struct err *err)
 		"PRAGMA journal_mode = WAL;PRAGMA synchronous = FULL;PRAGMA wal_autocheckpoint = "
 		"256;PRAGMA journal_size_limit = 1048576;",
 		err);
+}
+
+static int
+make_folder(const char *path, struct err *err)
+{
+	auto_free char *folder = xstrdup(path);
+	int rc;
+
+	*strrchr(folder, '/') = '\0';
+	rc = mkdir_p(folder, 0700);
+	return rc < 0 ? err_set(err, rc, "cannot make %s: %s", folder, strerror(-rc)) : 0;
 }
 
 /* SQLite would create the file readable for everyone. An existing file loses others'
@@ -196,7 +208,7 @@ try_open(struct store **out, const char *path, bool alone, struct store_report *
 	if (rc == -ENOSPC && alone)
 		rc = 0; /* its content can be read */
 	if (rc == 0)
-		rc = store_open_migrate(store, err);
+		rc = store_open_migrate(store, report, err);
 	if (rc == 0 && stat(store->path, &store->seen) < 0)
 		rc = err_set(err, errno, "%s", strerror(errno));
 	if (rc < 0)
@@ -303,15 +315,14 @@ store_open_copy(struct store *store, const char *to, struct err *err)
 int
 store_rewrite(struct store *store, const char *path, struct err *err)
 {
-	auto_free char *folder = xstrdup(path), *to = xasprintf("%s.new", path),
-		       *wal = xasprintf("%s-wal", path), *shm = xasprintf("%s-shm", path),
+	auto_free char *to = xasprintf("%s.new", path), *wal = xasprintf("%s-wal", path),
+		       *shm = xasprintf("%s-shm", path),
 		       *base = xasprintf("%s.damaged-%013llu", path, (unsigned long long)wall_ms());
 	bool other;
 	int rc;
 
-	*strrchr(folder, '/') = '\0';
-	if ((rc = mkdir_p(folder, 0700)) < 0)
-		return err_set(err, rc, "cannot make %s: %s", folder, strerror(-rc));
+	if ((rc = make_folder(path, err)) < 0)
+		return rc;
 	if ((rc = store_open_copy(store, to, err)) < 0) {
 		unlink(to);
 		return rc;
@@ -338,7 +349,9 @@ store_open(struct store **store, const char *path, struct store_report *report, 
 	struct err why = {0};
 	int rc;
 
-	*report = (struct store_report){.created = access(path, F_OK) < 0 && errno == ENOENT};
+	*report = (struct store_report){0};
+	if ((rc = make_folder(path, err)) < 0)
+		return rc;
 	rc = try_open(store, path, false, report, &why);
 	if (rc == -EIO || rc == -ENOSPC)
 		rc = try_open(store, path, true, report, &why);

@@ -22,7 +22,9 @@
 	X(IP, "UPDATE service SET fake_ip = ?4 WHERE key = ?1")                                    \
 	X(REST, "INSERT OR REPLACE INTO address(ip, key, freed_at) VALUES(?4, ?1, ?5)")            \
 	X(FORGET, "DELETE FROM address WHERE ip = ?4")                                             \
-	X(NOTE, "INSERT OR REPLACE INTO note(key, value) VALUES(?1, ?3)")
+	X(NOTE, "INSERT OR REPLACE INTO note(key, value) VALUES(?1, ?3)")                          \
+	X(KEEP, "INSERT OR REPLACE INTO keep(key, value) VALUES(?1, ?3)")                          \
+	X(UNKEEP, "DELETE FROM keep WHERE key = ?1")
 
 enum statement {
 #define AS_ENUM(name, sql) SQL_##name,

@@ -4,10 +4,12 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/core/log.h"
 #include "base/core/privileges.h"
 #include "base/core/thread.h"
+#include "meta/state/store_values.h"
 
 enum {
 	RETRY_FIRST_MS = 100,
@@ -34,17 +36,19 @@ struct job {
 
 struct event {
 	struct event *next;
-	struct job *job; /* NULL: the file was lost, or rewritten */
-	int status; /* of such an event: 0 or WRITER_REWRITTEN */
+	struct job *job; /* NULL: an event of the file */
+	int status; /* of such an event: enum writer_event */
 	bool last; /* the job is finished */
 };
 
-enum { WRITER_REWRITTEN = 1 };
+enum writer_event { WRITER_LOST, WRITER_REWRITTEN, WRITER_OPENED };
 
-enum keep_kind { KEEP_GET, KEEP_PUT, KEEP_DEL };
+enum keep_kind { KEEP_GET, KEEP_PUT, KEEP_DEL, KEEP_READ, KEEP_DISCARD };
 
 struct keep {
 	enum keep_kind kind;
+	writer_read_fn *read;
+	void *arg;
 	const char *key;
 	const void *data;
 	char **out;
@@ -61,8 +65,13 @@ struct mail {
 struct writer {
 	struct writer_config config;
 	char *path;
-	struct store *store; /* used by the thread only; NULL while it cannot be opened */
-	bool opened; /* it was open once; used by the thread only */
+	/* used by the thread only */
+	struct store *store; /* NULL while it cannot be opened */
+	struct store_values values;
+	bool opened; /* it was open once */
+	/* why the file there is not what was committed, and is to be moved aside; NULL: it is */
+	const char *foreign;
+	bool lost; /* the file there is a new one, in which the values are not yet */
 	pthread_t thread;
 	pthread_mutex_t lock; /* protects everything below */
 	pthread_cond_t work, answered;
@@ -92,6 +101,8 @@ writer_deliver(struct writer *w, struct event *ev)
 
 	if (job == NULL && ev->status == WRITER_REWRITTEN)
 		w->config.rewritten(w->config.arg);
+	else if (job == NULL && ev->status == WRITER_OPENED)
+		w->config.opened(w->config.arg);
 	else if (job == NULL)
 		w->config.lost(w->config.arg);
 	else if (job->batch != NULL)
@@ -155,50 +166,73 @@ tell_waiting(struct writer *w, int status)
 	}
 }
 
-/* lost: whatever the file holds, it is not what was committed. */
+/* Returns the number of files that were moved. */
 static int
-writer_reopen(struct writer *w, bool lost, struct err *err)
+writer_move_aside(struct writer *w, struct err *err)
 {
-	struct store_report report;
-	int rc = store_open(&w->store, w->path, &report, err);
+	bool there = w->foreign != NULL && access(w->path, F_OK) == 0;
+	int rc = there ? store_move_aside(w->path, w->foreign, err) : 0;
 
-	pthread_mutex_lock(&w->lock);
-	w->counts.moved_aside += report.moved_aside;
-	if (lost || report.moved_aside > 0 || (rc == 0 && report.created && w->opened))
-		writer_tell(w, NULL, 0, false);
-	pthread_mutex_unlock(&w->lock);
+	if (rc < 0)
+		return rc;
+	w->lost |= w->foreign != NULL;
+	w->foreign = NULL;
+	return there;
+}
+
+static int
+writer_reopen(struct writer *w, struct err *err)
+{
+	struct store_report report = {0};
+	int aside = writer_move_aside(w, err), rc;
+	bool late = !w->opened;
+
+	if (aside < 0)
+		return aside;
+	rc = store_open(&w->store, w->path, &report, err);
+	if (rc == 0 && late)
+		store_values_read(&w->values, w->store);
+	w->lost |= report.moved_aside > 0 || (report.created && w->opened);
 	w->opened |= rc == 0;
+	if (rc == 0 && w->lost && (rc = store_commit(w->store, &w->values.all, err)) < 0)
+		store_close(&w->store);
+	pthread_mutex_lock(&w->lock);
+	w->counts.moved_aside += (unsigned)aside + report.moved_aside;
+	if (rc == 0 && w->lost)
+		writer_tell(w, NULL, WRITER_LOST, false);
+	else if (rc == 0 && late && !report.created)
+		writer_tell(w, NULL, WRITER_OPENED, false);
+	pthread_mutex_unlock(&w->lock);
+	w->lost &= rc < 0;
 	return rc;
 }
 
 /* On the thread, without the lock: opens the file if it is not open, writes it again if its path
- * does not lead to it any more, and has it filled from the hub if another program wrote into it. */
+ * does not lead to it any more, and begins a new one, to be filled from the hub, if another program
+ * wrote into it: what it has beside that is told to nobody, and would be served after a restart. */
 static int
 writer_prepare(struct writer *w, struct err *err)
 {
 	int rc = 0;
 
 	if (w->store == NULL)
-		return writer_reopen(w, false, err);
-	if (store_overwritten(w->store)) {
-		log_warn("meta",
-			"another program wrote into the database while it was in use: what it held "
-			"is asked from the hub again; stop the agent before dataDir is changed "
-			"file=%s",
-			w->path);
+		return writer_reopen(w, err);
+	if (store_overwritten(w->store))
 		rc = -EUCLEAN;
-	} else if (!store_moved(w->store)) {
+	else if (!store_moved(w->store))
 		return 0;
-	} else if ((rc = store_rewrite(w->store, w->path, err)) < 0 && rc != -EUCLEAN) {
+	else if ((rc = store_rewrite(w->store, w->path, err)) < 0 && rc != -EUCLEAN)
 		return rc; /* what is open is all that there is: it stays open */
-	}
 	pthread_mutex_lock(&w->lock);
 	w->counts.rewritten++;
 	w->counts.rewritten_ms = mono_ms();
 	writer_tell(w, NULL, WRITER_REWRITTEN, false);
 	pthread_mutex_unlock(&w->lock);
 	store_close(&w->store);
-	return writer_reopen(w, rc < 0, err);
+	if (rc < 0)
+		w->foreign = "another program wrote into it while it was in use; stop the agent "
+			     "before dataDir is changed";
+	return writer_reopen(w, err);
 }
 
 static void
@@ -225,8 +259,12 @@ writer_perform(struct writer *w, struct job *job, struct err *err)
 
 	if (rc < 0)
 		return rc;
+	if (job->batch != NULL && (rc = store_commit(w->store, job->batch, err)) == 0) {
+		for (size_t i = 0; i < job->batch->n; i++)
+			store_values_take(&w->values, &job->batch->ops[i]);
+	}
 	if (job->batch != NULL)
-		return store_commit(w->store, job->batch, err);
+		return rc;
 	job->rows = xcalloc(job->limit, sizeof(*job->rows));
 	return store_scan(w->store, job->after, job->limit, copy_row, job, err);
 }
@@ -295,17 +333,50 @@ do_head(struct writer *w)
 }
 
 static int
-perform_keep(struct writer *w, const struct keep *k)
+writer_perform_read(struct writer *w, const struct keep *k)
 {
 	int rc = writer_prepare(w, NULL);
 
-	if (rc < 0)
+	if (rc == 0)
+		rc = k->read(k->arg, w->store);
+	if (rc < 0 && rc != -EUCLEAN) { /* the next look opens it, and tells that */
+		store_close(&w->store);
+		w->opened = false;
+	}
+	return rc;
+}
+
+static int
+writer_perform_discard(struct writer *w)
+{
+	w->foreign = "it could not be opened before other services were in use";
+	store_close(&w->store);
+	return writer_reopen(w, NULL);
+}
+
+static int
+perform_keep(struct writer *w, const struct keep *k)
+{
+	int rc;
+
+	if (k->kind == KEEP_READ)
+		return writer_perform_read(w, k);
+	if (k->kind == KEEP_DISCARD)
+		return writer_perform_discard(w);
+	if ((rc = writer_prepare(w, NULL)) < 0)
 		return rc;
 	if (k->kind == KEEP_GET)
 		return store_keep_get(w->store, k->key, k->out, k->out_len);
-	if (k->kind == KEEP_PUT)
-		return store_keep_put(w->store, k->key, k->data, k->len);
-	return store_keep_del(w->store, k->key);
+	if (k->kind == KEEP_DEL) {
+		if ((rc = store_keep_del(w->store, k->key)) == 0)
+			store_values_drop(&w->values, k->key);
+		return rc;
+	}
+	if ((rc = store_keep_put(w->store, k->key, k->data, k->len)) == 0)
+		store_values_take(&w->values,
+			&(struct store_op){
+				.kind = STORE_KEEP, .key = k->key, .data = k->data, .len = k->len});
+	return rc;
 }
 
 /* With the lock held, released during disk work; loop 0 waits for the result. */
@@ -340,25 +411,13 @@ do_look(struct writer *w)
 		writer_succeeded(w);
 }
 
-/* With the lock held. After a failure a waiting job looks, too. */
-static bool
-writer_look_due(const struct writer *w)
-{
-	if (w->counts.failing)
-		return w->head == NULL && mono_ms() >= w->retry_at_ms;
-	return w->store != NULL && mono_ms() >= w->look_at_ms;
-}
-
 static void
 wait_for_work(struct writer *w)
 {
 	uint64_t until_ms = w->counts.failing ? w->retry_at_ms : w->look_at_ms;
 	struct timespec at = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
 
-	if (w->store == NULL && !w->counts.failing)
-		pthread_cond_wait(&w->work, &w->lock);
-	else
-		pthread_cond_timedwait(&w->work, &w->lock, &at);
+	pthread_cond_timedwait(&w->work, &w->lock, &at);
 }
 
 /* With the lock held. Attempts to write on a full disk would wear it out: check for room first. */
@@ -375,6 +434,16 @@ writer_room(struct writer *w)
 	return false;
 }
 
+/* With the lock held. After a failure a waiting job looks, too; and a file that could not be opened
+ * at the start is opened by a look, where there is no hub and so nothing to write. */
+static bool
+writer_look_due(struct writer *w)
+{
+	if (w->counts.failing)
+		return w->head == NULL && mono_ms() >= w->retry_at_ms && writer_room(w);
+	return mono_ms() >= w->look_at_ms;
+}
+
 static void *
 writer_work(void *arg)
 {
@@ -382,6 +451,8 @@ writer_work(void *arg)
 
 	/* needed if dataDir belongs to another user */
 	privileges_keep_thread(PRIVILEGE_FOREIGN_FILES);
+	if (w->store != NULL)
+		store_values_read(&w->values, w->store);
 	pthread_mutex_lock(&w->lock);
 	while (w->head != NULL || !w->stop) {
 		bool due = w->head != NULL &&
@@ -436,6 +507,7 @@ free_writer(struct writer *w)
 	pthread_cond_destroy(&w->work);
 	pthread_cond_destroy(&w->answered);
 	pthread_mutex_destroy(&w->lock);
+	store_values_fini(&w->values);
 	free(w->path);
 	free(w);
 }
@@ -529,6 +601,22 @@ int
 writer_keep_del(struct writer *w, const char *key)
 {
 	struct keep k = {.kind = KEEP_DEL, .key = key};
+
+	return ask_keep(w, &k);
+}
+
+int
+writer_read(struct writer *w, writer_read_fn *fn, void *arg)
+{
+	struct keep k = {.kind = KEEP_READ, .read = fn, .arg = arg};
+
+	return ask_keep(w, &k);
+}
+
+int
+writer_discard(struct writer *w)
+{
+	struct keep k = {.kind = KEEP_DISCARD};
 
 	return ask_keep(w, &k);
 }

@@ -739,6 +739,19 @@ writer_keep_del(struct writer *w, const char *key)
 	return store_keep_del(w->store, key);
 }
 
+int
+writer_read(struct writer *w, writer_read_fn *fn, void *arg)
+{
+	return fn(arg, w->store);
+}
+
+int
+writer_discard(struct writer *w)
+{
+	(void)w;
+	return -ENOSYS;
+}
+
 void
 net_crash(bool crash)
 {

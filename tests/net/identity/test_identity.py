@@ -263,6 +263,13 @@ def test_a_hub_is_revoked_alone(lab):
     wait_for("refused after a restart as well", lambda: "it was revoked" in agent.state()["meta"]["error"])
     assert not agent.state()["meta"]["connected"] and agent.state()["meta"]["revoked_hubs"] == 1
     assert "certificates of hubs are refused" in agent.node.run(lab.program("edgewayctl"), "--socket", agent.socket, "status", check=False).stdout
+    with open(os.path.join(agent.data, "edgeway.db"), "r+b") as f:  # nor is it forgotten with the database
+        f.truncate()
+    wait_for("another database", lambda: agent.state()["meta"]["database"]["moved_aside"] == 1)
+    agent.stop()
+    agent.start(ready=False)
+    wait_for("refused with another database", lambda: "it was revoked" in agent.state()["meta"]["error"])
+    assert not agent.state()["meta"]["connected"]
     # The good one does not start with it again.
     hub.process.stop()
     os.rename(os.path.join(data, "kept"), os.path.join(data, "revoked.json"))
