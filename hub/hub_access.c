@@ -24,8 +24,9 @@ access_name(const char *from, const char *prefix, char to[ACCESS_NAME_MAX + 1])
 }
 
 static int
-access_read_from(const char *from, struct caller *c, struct err *err)
+access_read_from(const struct acl *access, const char *from, struct caller *c, struct err *err)
 {
+	char token[ACCESS_NAME_MAX + 1];
 	struct err unread;
 
 	*c = (struct caller){0};
@@ -38,8 +39,10 @@ access_read_from(const char *from, struct caller *c, struct err *err)
 		c->admitted = true;
 		return 0;
 	}
-	if (access_name(from, "token:", c->token) == 0)
+	if (access_name(from, "token:", token) == 0) {
+		acl_use_token_name(access, token, c); /* else nobody has such a token */
 		return 0;
+	}
 	if (strncmp(from, "node:", 5) == 0 && node_name_ok(from + 5)) {
 		caller_node(c, from + 5);
 		return 0;
@@ -160,7 +163,7 @@ hub_access(struct hub *hub, const char *from, const char *to, struct buf *out, s
 	struct routes_wish wish = {0};
 	struct caller caller;
 	struct routes ways;
-	int rc = access_read_from(from, &caller, err);
+	int rc = access_read_from(hub->grants.access, from, &caller, err);
 
 	memset(&ways, 0, sizeof ways);
 	if (rc == 0 && strcmp(to, "hub:web") != 0)
