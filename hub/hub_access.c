@@ -24,8 +24,9 @@ access_name(const char *from, const char *prefix, char to[ACCESS_NAME_MAX + 1])
 }
 
 static int
-access_read_from(const char *from, struct caller *c, struct err *err)
+access_read_from(const struct acl *access, const char *from, struct caller *c, struct err *err)
 {
+	char token[ACCESS_NAME_MAX + 1];
 	struct err unread;
 
 	*c = (struct caller){0};
@@ -38,8 +39,10 @@ access_read_from(const char *from, struct caller *c, struct err *err)
 		c->admitted = true;
 		return 0;
 	}
-	if (access_name(from, "token:", c->token) == 0)
+	if (access_name(from, "token:", token) == 0) {
+		acl_use_token_name(access, token, c); /* else nobody has such a token */
 		return 0;
+	}
 	if (strncmp(from, "node:", 5) == 0 && node_name_ok(from + 5)) {
 		caller_node(c, from + 5);
 		return 0;
@@ -52,9 +55,11 @@ access_read_from(const char *from, struct caller *c, struct err *err)
 		from);
 }
 
-/* Converts NAMESPACE/SERVICE to SERVICE.NAMESPACE; removes the brackets of an IPv6 address. */
+/* Converts NAMESPACE/SERVICE to SERVICE.NAMESPACE; removes the brackets of an IPv6 address.
+ * wish->host: in `host`. */
 static int
-access_read_to(const char *to, char host[CALLER_HOST_MAX + 1], uint16_t *port, struct err *err)
+access_read_to(
+	const char *to, char host[CALLER_HOST_MAX + 1], struct routes_wish *wish, struct err *err)
 {
 	const char *colon = strrchr(to, ':'), *slash = strchr(to, '/');
 	unsigned n = 0;
@@ -66,14 +71,16 @@ access_read_to(const char *to, char host[CALLER_HOST_MAX + 1], uint16_t *port, s
 			"TO: expected NODE:PORT, NAMESPACE/SERVICE:PORT, SERVICE.NAMESPACE:PORT, "
 			"ADDRESS:PORT or hub:web, not \"%.80s\"",
 			to);
-	*port = (uint16_t)n;
-	if (slash != NULL && slash < colon)
+	*wish = (struct routes_wish){.host = host, .port = (uint16_t)n};
+	if (slash != NULL && slash < colon) {
+		wish->names = ROUTES_SERVICES;
 		snprintf(host, CALLER_HOST_MAX + 1, "%.*s.%.*s", (int)(colon - slash - 1),
 			slash + 1, (int)(slash - to), to);
-	else if (to[0] == '[' && colon[-1] == ']')
+	} else if (to[0] == '[' && colon[-1] == ']') {
 		snprintf(host, CALLER_HOST_MAX + 1, "%.*s", len - 2, to + 1);
-	else
+	} else {
 		snprintf(host, CALLER_HOST_MAX + 1, "%.*s", len, to);
+	}
 	return 0;
 }
 
@@ -129,14 +136,14 @@ struct access_answer {
 };
 
 static void
-access_judge(struct hub *hub, const struct caller *c, const char *host, uint16_t port,
+access_judge(struct hub *hub, const struct caller *c, const struct routes_wish *wish,
 	struct routes *w, struct access_answer *a)
 {
 	struct routes_caller who;
 
 	routes_caller_of(&who, c, true);
 	routes_for(hub->ways, &who);
-	a->status = routes_find(hub->ways, host, port, w);
+	a->status = routes_find_as(hub->ways, wish, w);
 	routes_for(hub->ways, NULL);
 	if (w->target_text[0][0] != '\0') {
 		access_add_target(&a->target, &w->target);
@@ -153,20 +160,20 @@ hub_access(struct hub *hub, const char *from, const char *to, struct buf *out, s
 {
 	struct access_answer a = {.reason = ""};
 	char host[CALLER_HOST_MAX + 1];
+	struct routes_wish wish = {0};
 	struct caller caller;
-	uint16_t port = 0;
 	struct routes ways;
-	int rc = access_read_from(from, &caller, err);
+	int rc = access_read_from(hub->grants.access, from, &caller, err);
 
 	memset(&ways, 0, sizeof ways);
 	if (rc == 0 && strcmp(to, "hub:web") != 0)
-		rc = access_read_to(to, host, &port, err);
+		rc = access_read_to(to, host, &wish, err);
 	if (rc < 0)
 		return rc;
 	buf_init(&a.target, BUF_UNLIMITED);
 	buf_init(&a.rule, BUF_UNLIMITED);
-	if (port != 0) {
-		access_judge(hub, &caller, host, port, &ways, &a);
+	if (wish.host != NULL) {
+		access_judge(hub, &caller, &wish, &ways, &a);
 	} else {
 		ways.target.kind = TARGET_WEB;
 		access_add_target(&a.target, &ways.target);

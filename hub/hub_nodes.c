@@ -68,7 +68,7 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 {
 	const struct hub *hub = arg;
 	const struct kube_labels *labels = cluster_node_labels(hub->cluster, node);
-	const char *text = hub->join_nodes_text;
+	const char *text = hub->join_nodes_text, *service = routes_service(hub->ways, node);
 	bool selected =
 		text[0] == '\0' || (labels != NULL && selector_matches(hub->join_nodes, labels));
 
@@ -93,6 +93,12 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 			"the hub dials the pods of %s itself: make a token with `edgewayctl token "
 			"create --node %s` on the hub, or give it a Node that join.nodes selects",
 			node, node);
+	if (service != NULL)
+		return err_set(err, EEXIST,
+			"%s is the name of the Service %.200s, whose calls come to the hub by that "
+			"name: choose another one for the node, or make a token with `edgewayctl "
+			"token create --node %s` on the hub",
+			node, service, node);
 	/* Replicas never withdraw the names that they report: these count only if nothing else is
 	 * known. */
 	if (!certs_shared(authority_certs(hub->authority)) && peers_know(hub->peers, node))

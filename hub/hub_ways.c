@@ -36,6 +36,12 @@ edge_known(void *arg)
 }
 
 static bool
+services_known(void *arg)
+{
+	return hub_source_ready(arg);
+}
+
+static bool
 hub_ways_tunnelled(void *arg, const char *node)
 {
 	const struct hub *hub = arg;
@@ -228,6 +234,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.suffix = or_empty(config->zone),
 		.at_edge = at_edge,
 		.edge_known = edge_known,
+		.services_known = services_known,
 		.tunnelled = hub_ways_tunnelled,
 		.want_pod = hub_want_pod,
 		.refuses = hub_node_refuses,

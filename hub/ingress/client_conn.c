@@ -297,6 +297,7 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 		.host = host,
 		.port = port,
 		.dest = dest,
+		.names = v->door->names,
 		.hops = v->passes,
 		.full = grant_take(&v->grant, v->ingress->config.grants, &caller),
 		.first = speaks_first(v) && v->door->onward == NULL ? &v->in : NULL,

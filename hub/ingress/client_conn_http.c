@@ -173,18 +173,20 @@ static bool
 read_token(struct client_conn *v, struct http1_head *h)
 {
 	struct http1_str s = take_field(h, proxy_authorization);
-	const char *name = s.len == 0 ? "" : NULL;
-	struct caller caller;
+	struct caller before, caller;
+	bool known = s.len == 0;
 
+	caller = *caller_load(v->caller, &before);
+	caller.token[0] = caller.token_hash[0] = '\0';
 	if (s.len >= 8 && strncasecmp(s.at, "bearer ", 7) == 0)
-		name = acl_token(v->ingress->config.grants->access, s.at + 7, s.len - 7);
-	caller_load(v->caller, &caller);
-	if (strcmp(caller.token, name != NULL ? name : "") != 0) {
-		snprintf(caller.token, sizeof caller.token, "%s", name != NULL ? name : "");
+		known = acl_use_token(
+			v->ingress->config.grants->access, s.at + 7, s.len - 7, &caller);
+	if (strcmp(caller.token, before.token) != 0 ||
+		strcmp(caller.token_hash, before.token_hash) != 0) {
 		free(v->caller);
 		v->caller = caller_keep(&caller);
 	}
-	return name != NULL;
+	return known;
 }
 
 /* --- header sections ------------------------------------------------------------------------ */

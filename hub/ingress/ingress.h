@@ -34,6 +34,7 @@ struct door {
 	struct addr listen;
 	const char *name; /* configuration key, for messages */
 	const char *host; /* DOOR_FIXED; copied */
+	enum routes_names names; /* what that, or an SNI, may be */
 	uint16_t port;
 	/* not DOOR_HTTP: IP:port as the node sees it, replaces port; NULL: none; copied */
 	const char *dest;

@@ -111,6 +111,7 @@ read_target(const struct tree_node *entry, struct door *door, char host[256], st
 		(int)(*target == '\0' && colon != NULL ? colon - name : (ptrdiff_t)strlen(name)),
 		name);
 	door->host = host;
+	door->names = *node != '\0' ? ROUTES_NODES : ROUTES_SERVICES;
 	return 0;
 }
 
@@ -155,6 +156,7 @@ open_udp(struct udp_maps *udp, const struct tree_node *maps, struct err *err)
 		if (rc < 0)
 			return rc;
 		setup.host = door.host;
+		setup.names = door.names;
 		setup.port = door.port;
 		setup.dest = door.dest;
 		rc = addr_parse(&setup.listen, tree_text(tree_get(entry, "listen"), ""), 0, err);
@@ -207,7 +209,7 @@ static int
 open_tls(struct ingress *i, const struct tree_node *list, struct err *err)
 {
 	tree_each(list, entry) {
-		struct door door = {.kind = DOOR_SNI, .name = "ingress.tls"};
+		struct door door = {.kind = DOOR_SNI, .name = "ingress.tls", .names = ROUTES_NODES};
 		int rc = read_node_target(entry, &door, err);
 
 		if (rc < 0)

@@ -130,6 +130,7 @@ on_begun(void *arg, struct udp_flow *f)
 			.host = m->host,
 			.port = m->port,
 			.dest = m->dest,
+			.names = m->names,
 			.udp = true,
 			.full = grant_take(&t->grant, c->grants, &caller),
 		},

@@ -64,6 +64,7 @@ udp_maps_open(struct udp_maps *maps, const struct udp_map_setup *setup, struct e
 	m->maps = maps;
 	m->host = xstrdup(setup->host);
 	m->dest = setup->dest != NULL ? xstrdup(setup->dest) : NULL;
+	m->names = setup->names;
 	m->port = setup->port;
 	m->listen = xstrdup(addr_text(&setup->listen, text));
 	TAILQ_INSERT_TAIL(&maps->list, m, entry);

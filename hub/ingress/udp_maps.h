@@ -26,6 +26,7 @@ struct udp_maps_config {
 struct udp_map_setup { /* copied */
 	struct addr listen;
 	const char *host;
+	enum routes_names names; /* what that may be */
 	uint16_t port;
 	const char *dest; /* IP:port as the node `host` sees it, replaces port; NULL: none */
 };

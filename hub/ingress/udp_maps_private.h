@@ -11,6 +11,7 @@ struct udp_map {
 	TAILQ_ENTRY(udp_map) entry;
 	struct udp_maps *maps;
 	char *host, *dest, *listen;
+	enum routes_names names;
 	uint16_t port;
 	struct udp_door *door;
 };

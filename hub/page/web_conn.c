@@ -93,11 +93,10 @@ judge_caller(struct web_conn *c, const struct http1_head *h, const char **why)
 	const struct acl *access = c->web->config.access;
 	const struct acl_target page = {.kind = TARGET_WEB};
 	auto_free char *secret = web_secret(h);
-	const char *name = secret != NULL ? acl_token(access, secret, strlen(secret)) : NULL;
 
-	snprintf(c->caller.token, sizeof c->caller.token, "%s", name != NULL ? name : "");
 	*why = "the token is not known here";
-	if (secret != NULL && name == NULL)
+	c->caller.token[0] = c->caller.token_hash[0] = '\0';
+	if (secret != NULL && !acl_use_token(access, secret, strlen(secret), &c->caller))
 		return 401;
 	if (acl_check(access, &c->caller, &page))
 		return 0;

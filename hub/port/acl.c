@@ -333,8 +333,19 @@ acl_count(const struct acl *a)
 
 /* --- checking ------------------------------------------------------------------------------- */
 
+/* The secret may have been changed since the caller came with it. */
 static bool
-is_from(const struct rule *r, const struct caller *c)
+acl_has_token(const struct acl *a, const struct caller *c)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (a->rules[i].sha256[0] != '\0' && strcmp(a->rules[i].name, c->token) == 0 &&
+			strncmp(a->rules[i].sha256, c->token_hash, CALLER_TOKEN_HASH - 1) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_from(const struct acl *a, const struct rule *r, const struct caller *c)
 {
 	struct in6_addr ip;
 
@@ -345,7 +356,8 @@ is_from(const struct rule *r, const struct caller *c)
 	if (r->node)
 		return c->node[0] != '\0' && fnmatch(r->name, c->node, 0) == 0;
 	return (r->cert && c->admitted && strcmp(r->name, c->cert) == 0) ||
-		(r->token && c->token[0] != '\0' && strcmp(r->name, c->token) == 0);
+		(r->token && c->token[0] != '\0' && strcmp(r->name, c->token) == 0 &&
+			acl_has_token(a, c));
 }
 
 static bool
@@ -417,7 +429,7 @@ acl_find_rule(const struct acl *a, const struct caller *c, const struct acl_targ
 	for (size_t i = 0; i < a->n; i++) {
 		const struct rule *r = &a->rules[i];
 
-		for (size_t k = 0; (r->node || !node) && is_from(r, c) && k < r->n_to; k++)
+		for (size_t k = 0; (r->node || !node) && is_from(a, r, c) && k < r->n_to; k++)
 			if (acl_opens(&r->to[k], t)) {
 				*found = (struct acl_found){r, &r->to[k]};
 				return true;
@@ -478,7 +490,7 @@ acl_admits(const struct acl *a, const struct caller *c)
 	if (c->own_dial)
 		return false;
 	for (size_t i = 0; i < a->n; i++)
-		if ((a->rules[i].node || !node) && is_from(&a->rules[i], c) &&
+		if ((a->rules[i].node || !node) && is_from(a, &a->rules[i], c) &&
 			acl_opens_some(&a->rules[i]))
 			return true;
 	return node ? !acl_names_nodes(a) : a->n == 0 && (c->local || c->admitted);
@@ -574,7 +586,8 @@ acl_names_address(
 	for (size_t i = 0; i < a->n; i++) {
 		const struct rule *r = &a->rules[i];
 
-		if (c != NULL && (c->own_dial || r->node != (c->node[0] != '\0') || !is_from(r, c)))
+		if (c != NULL &&
+			(c->own_dial || r->node != (c->node[0] != '\0') || !is_from(a, r, c)))
 			continue;
 		for (size_t k = 0; k < r->n_to; k++) {
 			const struct to *to = &r->to[k];
@@ -589,15 +602,36 @@ acl_names_address(
 	return false;
 }
 
-const char *
-acl_token(const struct acl *a, const char *secret, size_t len)
+/* rule NULL: none. */
+static bool
+acl_set_token(struct caller *c, const struct rule *rule)
 {
+	snprintf(c->token, sizeof c->token, "%s", rule != NULL ? rule->name : "");
+	snprintf(c->token_hash, sizeof c->token_hash, "%.*s", CALLER_TOKEN_HASH - 1,
+		rule != NULL ? rule->sha256 : "");
+	return rule != NULL;
+}
+
+bool
+acl_use_token(const struct acl *a, const char *secret, size_t len, struct caller *c)
+{
+	const struct rule *found = NULL;
 	char hash[PKI_HASH_TEXT];
-	const char *found = NULL;
 
 	pki_sha256_hex(secret, len, hash);
 	for (size_t i = 0; i < a->n; i++)
 		if (a->rules[i].sha256[0] != '\0' && pki_equal(a->rules[i].sha256, hash))
-			found = a->rules[i].name;
-	return found;
+			found = &a->rules[i];
+	return acl_set_token(c, found);
+}
+
+bool
+acl_use_token_name(const struct acl *a, const char *name, struct caller *c)
+{
+	const struct rule *found = NULL;
+
+	for (size_t i = 0; i < a->n && found == NULL; i++)
+		if (a->rules[i].sha256[0] != '\0' && strcmp(a->rules[i].name, name) == 0)
+			found = &a->rules[i];
+	return acl_set_token(c, found);
 }

@@ -5,7 +5,7 @@
  *
  *	from   192.0.2.0/24        a source address or network
  *	       cert:NAME           the common name of a client certificate that the listener's clientCA has signed
- *	       token:NAME          a bearer token, given by its tokenSHA256
+ *	       token:NAME          a bearer token, given by its tokenSHA256; who came with a secret that no rule of the name has any more has none
  *	       NAME                a certificate or a token of this name
  *	       node:NAME           a node that requests endpoints of services; globs allowed. Without such rules every node may reach those
  *	                           of all services; a rule that opens cloud/... alone does not count as one
@@ -82,7 +82,10 @@ bool acl_names_cloud(const struct acl *a, const struct in6_addr *ip);
  * port. Only rules for the caller count; caller NULL: all rules. */
 bool acl_names_address(
 	const struct acl *a, const struct caller *caller, const struct in6_addr *ip, uint16_t port);
-/* The name of the bearer token with this secret; NULL: none. */
-const char *acl_token(const struct acl *a, const char *secret, size_t len);
+/* Makes the caller the holder of the bearer token with this secret. False: there is none, and the
+ * caller has none now. */
+bool acl_use_token(const struct acl *a, const char *secret, size_t len, struct caller *caller);
+/* The same for somebody who has a token of this name. */
+bool acl_use_token_name(const struct acl *a, const char *name, struct caller *caller);
 
 #endif

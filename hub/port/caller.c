@@ -14,7 +14,7 @@ struct caller_kept {
 	unsigned hops;
 	uint8_t addr_len;
 	bool local, own_dial, admitted;
-	char bytes[]; /* of the address, then cert, token and node, each with its NUL */
+	char bytes[]; /* of the address, then cert, token, its hash and node, each with its NUL */
 };
 
 static void
@@ -66,7 +66,7 @@ caller_node(struct caller *c, const char *node)
 struct caller_kept *
 caller_keep(const struct caller *c)
 {
-	const char *const names[] = {c->cert, c->token, c->node};
+	const char *const names[] = {c->cert, c->token, c->token_hash, c->node};
 	size_t len = sizeof(struct caller_kept) + c->addr.len;
 	struct caller_kept *k;
 	char *at;
@@ -89,7 +89,7 @@ caller_keep(const struct caller *c)
 const struct caller *
 caller_load(const struct caller_kept *k, struct caller *to)
 {
-	char *const names[] = {to->cert, to->token, to->node};
+	char *const names[] = {to->cert, to->token, to->token_hash, to->node};
 	const char *at = k->bytes + k->addr_len;
 
 	memset(&to->addr, 0, sizeof to->addr);

@@ -19,14 +19,20 @@
 /* Maximum of a requested name or address; size of a reason text, including its NUL. */
 enum { CALLER_HOST_MAX = 253, CALLER_REASON_MAX = 512 };
 
-enum { ACCESS_NAME_MAX = 253 };
+enum {
+	ACCESS_NAME_MAX = 253,
+	CALLER_TOKEN_HASH = 33, /* the first 16 bytes of the sha256 of a secret, in hex, and NUL */
+};
 
 struct self_guard;
 
 struct caller {
 	struct addr addr; /* the peer address of the connection */
 	char cert[ACCESS_NAME_MAX + 1]; /* "": none */
-	char token[ACCESS_NAME_MAX + 1]; /* "": none */
+	/* acl_use_token sets these two, "": none. The hash, since another secret may have the same
+	 * name later: then the name alone is no right any more. */
+	char token[ACCESS_NAME_MAX + 1];
+	char token_hash[CALLER_TOKEN_HASH];
 	char node[ACCESS_NAME_MAX + 1]; /* a node, by its certificate from our own CA; "": none */
 	/* how often Edgeway has forwarded the connection before (base/core/hops.h) */
 	unsigned hops;

@@ -63,6 +63,7 @@ struct connector_request {
 	 * endpoint */
 	const char *service;
 	const char *dest; /* IP:port as the node `host` sees it, replaces port; NULL: none */
+	enum routes_names names; /* what host may be, without service and dest */
 	/* the calling node itself admits only those of its pods that may call the service */
 	bool enforces;
 	bool encrypted; /* no neighbour, which would dial in clear text, may be asked */

@@ -36,7 +36,8 @@ connector_find(const struct connector *r, const struct connector_request *q, str
 	else if (q->dest != NULL)
 		status = routes_find_at(f, q->host, q->dest, ways);
 	else
-		status = (q->udp ? routes_find_udp : routes_find)(f, q->host, q->port, ways);
+		status = routes_find_as(
+			f, &(struct routes_wish){q->host, q->port, q->names, q->udp}, ways);
 	routes_for(f, NULL);
 	ways->encrypted |= q->encrypted;
 	return status;

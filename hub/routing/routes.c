@@ -291,12 +291,19 @@ to_service(struct routes_finder *f, const struct fanout_item *item, uint16_t por
 }
 
 static struct fanout_item *
-find_service(const struct routes_finder *f, const char *ns, const char *name)
+find_key(const struct routes_finder *f, const char *key)
 {
-	auto_free char *key = xasprintf("%s/%s", ns, name);
 	struct fanout_item *item = fanout_find(f->config.fanout, key);
 
 	return item != NULL && item->present ? item : NULL;
+}
+
+static struct fanout_item *
+find_service(const struct routes_finder *f, const char *ns, const char *name)
+{
+	auto_free char *key = xasprintf("%s/%s", ns, name);
+
+	return find_key(f, key);
 }
 
 /* `host` without `.suffix`, allocated; NULL if it does not end in that. */
@@ -310,10 +317,10 @@ routes_without(const char *host, const char *suffix)
 	return xstrndup(host, n - m - 1);
 }
 
-/* SERVICE.NAMESPACE[.svc[.DOMAIN]], including a service with the name of a pod: NULL if there is
- * none. */
-static struct fanout_item *
-find_name(const struct routes_finder *f, const char *host)
+/* "namespace/name" of SERVICE.NAMESPACE[.svc[.DOMAIN]], also of a service with the name of a pod:
+ * allocated. NULL: the name has another form. */
+static char *
+routes_service_key(const struct routes_finder *f, const char *host)
 {
 	auto_free char *domain = xasprintf("svc.%s", f->config.cluster_domain);
 	auto_free char *name = routes_without(host, domain);
@@ -327,7 +334,33 @@ find_name(const struct routes_finder *f, const char *host)
 	if (dot == NULL)
 		return NULL;
 	*dot = '\0';
-	return find_service(f, dot + 1, name);
+	return xasprintf("%s/%s", dot + 1, name);
+}
+
+static struct fanout_item *
+find_name(const struct routes_finder *f, const char *host)
+{
+	auto_free char *key = routes_service_key(f, host);
+
+	return key != NULL ? find_key(f, key) : NULL;
+}
+
+const char *
+routes_service(const struct routes_finder *f, const char *host)
+{
+	const struct fanout_item *item = find_name(f, host);
+
+	return item != NULL ? item->key : NULL;
+}
+
+/* Before the Services have been read: names of nodes with more dots are no Service's. */
+static bool
+routes_may_be_service(const struct routes_finder *f, const char *host)
+{
+	auto_free char *key = routes_service_key(f, host);
+
+	return f->config.services_known != NULL && !f->config.services_known(f->config.arg) &&
+		key != NULL && strchr(key, '.') == NULL;
 }
 
 /* --- lookup --------------------------------------------------------------------------------- */
@@ -346,7 +379,15 @@ routes_fold(char *to, size_t size, const char *host)
 }
 
 static unsigned
-find_ip(struct routes_finder *f, const char *host, const struct in6_addr *ip, struct routes *w)
+routes_no_service(struct routes *w, const char *host)
+{
+	return routes_refuse(
+		w, 404, "there is no Service %s: expected SERVICE.NAMESPACE or a ClusterIP", host);
+}
+
+static unsigned
+find_ip(struct routes_finder *f, const char *host, const struct in6_addr *ip,
+	enum routes_names names, struct routes *w)
 {
 	const char *ns, *name;
 	struct fanout_item *item;
@@ -357,9 +398,12 @@ find_ip(struct routes_finder *f, const char *host, const struct in6_addr *ip, st
 	if (cluster_service_at(f->config.cluster, host, &ns, &name)) {
 		if ((item = find_service(f, ns, name)) != NULL)
 			return to_service(f, item, w->target.port, w);
-	} else if ((status = to_address(f, host, w->target.port, w)) != 404) {
+	} else if (names != ROUTES_SERVICES &&
+		(status = to_address(f, host, w->target.port, w)) != 404) {
 		return status;
 	}
+	if (names == ROUTES_SERVICES)
+		return routes_no_service(w, host);
 	if (ip_is_loopback(ip))
 		return routes_refuse(w, 403, "%s is the hub itself; use a node's name", host);
 	if ((status = routes_to_site(f, host, ip, w)) != 404)
@@ -370,8 +414,10 @@ find_ip(struct routes_finder *f, const char *host, const struct in6_addr *ip, st
 }
 
 static unsigned
-routes_find_name(struct routes_finder *f, const char *host, uint16_t port, struct routes *w)
+routes_find_name(struct routes_finder *f, const struct routes_wish *wish, struct routes *w)
 {
+	const char *host = wish->host;
+	uint16_t port = wish->port;
 	char name[CALLER_HOST_MAX + 1];
 	auto_free char *short_name = NULL;
 	struct fanout_item *item;
@@ -383,18 +429,26 @@ routes_find_name(struct routes_finder *f, const char *host, uint16_t port, struc
 		return routes_refuse(w, 400, "expected HOST:PORT");
 	routes_fold(name, sizeof name, host);
 	if (ip_parse(name, &ip))
-		return find_ip(f, name, &ip, w);
+		return find_ip(f, name, &ip, wish->names, w);
+	/* Services come first here as well: whoever has a certificate of such a name would get
+	 * their calls. */
+	if (wish->names != ROUTES_NODES && (item = find_name(f, name)) != NULL)
+		return to_service(f, item, port, w);
+	if (wish->names == ROUTES_SERVICES)
+		return routes_no_service(w, name);
 	short_name = routes_without(name, f->config.suffix);
 	if (short_name != NULL && is_node(f, short_name))
 		return to_node(f, short_name, port, w);
-	if (is_node(f, name))
+	if (is_node(f, name)) {
+		if (wish->names == ROUTES_ANY && routes_may_be_service(f, name))
+			return routes_refuse(w, 503,
+				"the hub has not read its Services yet, and %s could be one", name);
 		return to_node(f, name, port, w);
-	if ((item = find_name(f, name)) != NULL)
-		return to_service(f, item, port, w);
+	}
 	status = to_address(f, name, port, w);
 	if (status == 404)
-		return routes_refuse(w, 404,
-			"%s is neither a node, nor an address of one, nor SERVICE.NAMESPACE", name);
+		return routes_refuse(w, 404, "%s is neither a node, nor an address of one%s", name,
+			wish->names == ROUTES_ANY ? ", nor SERVICE.NAMESPACE" : "");
 	return status;
 }
 
@@ -446,18 +500,17 @@ routes_settle(const struct routes_finder *f, struct routes *w, unsigned status)
 }
 
 unsigned
-routes_find(struct routes_finder *f, const char *host, uint16_t port, struct routes *w)
+routes_find_as(struct routes_finder *f, const struct routes_wish *wish, struct routes *w)
 {
 	memset(w, 0, sizeof *w);
-	return routes_settle(f, w, routes_find_name(f, host, port, w));
+	w->udp = wish->udp;
+	return routes_settle(f, w, routes_find_name(f, wish, w));
 }
 
 unsigned
-routes_find_udp(struct routes_finder *f, const char *host, uint16_t port, struct routes *w)
+routes_find(struct routes_finder *f, const char *host, uint16_t port, struct routes *w)
 {
-	memset(w, 0, sizeof *w);
-	w->udp = true;
-	return routes_settle(f, w, routes_find_name(f, host, port, w));
+	return routes_find_as(f, &(struct routes_wish){.host = host, .port = port}, w);
 }
 
 /* --- an address as a node sees it ----------------------------------------------------------- */

@@ -1,8 +1,10 @@
 /*
  * Resolves a name or address at the ingress to its routes; it sits between the cluster's objects
- * and hub/routing/connector.c. Names: a node (its own name, with or without the hub's suffix, or
- * one of its addresses), a pod's address, SERVICE.NAMESPACE[.svc[.DOMAIN]], a ClusterIP. Private
- * addresses may repeat among sites: an ambiguous address is answered with 421 and the candidates.
+ * and hub/routing/connector.c. Names: SERVICE.NAMESPACE[.svc[.DOMAIN]], a ClusterIP, a node (its
+ * own name, with or without the hub's suffix, or one of its addresses), a pod's address. A node
+ * whose name is that of a Service as well is found only where no Service can be meant
+ * (ROUTES_NODES, routes_find_at): its holder must not get the Service's calls. Private addresses
+ * may repeat among sites: an ambiguous address is answered with 421 and the candidates.
  *
  * A node without a tunnel of its own may have neighbours that carry it (hub/routing/neighbours.h):
  * routes_beside adds the routes through them, once the node's own route has found no tunnel. An
@@ -63,6 +65,9 @@ struct routes_config {
 	/* True once at_edge can be answered. NULL: always. Until then the hub dials neither nodes
 	 * nor pods nor services: 503. */
 	bool (*edge_known)(void *arg);
+	/* True once the Services have been read. NULL: always. Until then a node whose name could
+	 * be a Service's is not found by it: 503. */
+	bool (*services_known)(void *arg);
 	/* True if the node has a tunnel now: endpoints on those nodes come first. */
 	bool (*tunnelled)(void *arg, const char *node);
 	/* A pod by its address ("ns/172-17-0-5._pod") that another replica was asked for may be
@@ -78,11 +83,20 @@ struct routes_finder;
 
 struct routes_finder *routes_new(const struct routes_config *config);
 void routes_free(struct routes_finder **f);
-/* host: without brackets. */
+/* What a name may stand for. */
+enum routes_names { ROUTES_ANY, ROUTES_NODES, ROUTES_SERVICES };
+struct routes_wish {
+	const char *host; /* without brackets */
+	uint16_t port;
+	enum routes_names names;
+	bool udp; /* for datagrams: only the UDP ports of a service count */
+};
+unsigned routes_find_as(
+	struct routes_finder *f, const struct routes_wish *wish, struct routes *out);
+/* Any name, not for datagrams. */
 unsigned routes_find(struct routes_finder *f, const char *host, uint16_t port, struct routes *out);
-/* For datagrams: only the UDP ports of a service count. */
-unsigned routes_find_udp(
-	struct routes_finder *f, const char *host, uint16_t port, struct routes *out);
+/* The Service ("namespace/name") that this name stands for, before any node; NULL: none. */
+const char *routes_service(const struct routes_finder *f, const char *host);
 /* `dest` (IP:port) is the target as the node `node` sees it: Yurt's X-Tunnel-Proxy-Dest.
  * The rules treat a pod's address as that pod. */
 unsigned routes_find_at(

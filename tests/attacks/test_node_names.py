@@ -13,7 +13,9 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def hub(lab):
-    made = Hub(lab, "--access", "[{from: local, to: ['*']}]", "--ingress.http", "127.0.0.1:10080")
+    made = Hub(lab, "--access", "[{from: local, to: ['*']}]", "--ingress.http", "127.0.0.1:10080", "--ingress.tcp",
+               "[{listen: '127.0.0.1:10081', service: 'web.default:80'}, {listen: '127.0.0.1:10082', node: web.default, target: 80}, "
+               "{listen: '127.0.0.1:10083', service: 'db.default:80'}]")
     yield made
     print(f"--- log of the hub\n{made.process.log()[-4000:]}")
 
@@ -48,10 +50,10 @@ def attacker(lab):
     return Node(lab, "evil", "192.0.2.66")
 
 
-def attempt(attacker, hub, name, token):
+def attempt(attacker, hub, name, token, *options):
     """An agent on the attacker's machine that says it is `name`."""
     attacker.run("rm", "-rf", os.path.join(attacker.dir, "data"))
-    made = Agent(attacker, hub, "--node", name, token=token, start=False)
+    made = Agent(attacker, hub, "--node", name, *options, token=token, start=False)
     made.process = attacker.start(f"agent-{next(NUMBERS)}", *made.argv())  # a log of its own
     return made
 
@@ -114,3 +116,43 @@ def test_its_own_name_with_another_key(lab, hub, cloud, attacker):
             assert not again.state()["meta"]["joined"]
         finally:
             again.stop()
+
+
+@pytest.fixture(scope="module")
+def bait(attacker):
+    """What a caller meets that was led to the attacker's node."""
+    process = attacker.start("bait", "/usr/bin/python3", os.path.join(os.path.dirname(os.path.dirname(__file__)), "net", "backend.py"),
+                             "--name", "evil", "--http", "80")
+    wait_for("serving", lambda: "serving" in process.log())
+
+
+def test_a_services_name(hub, cloud, attacker):
+    """Names of nodes may have dots, as those of Services have at the ingress: a token for any name gives none of these."""
+    before = refusals(hub, "name taken")
+    evil = attempt(attacker, hub, "web.default", hub.token("--uses", "unlimited"))
+    try:
+        wait_for("refused", lambda: "web.default is the name of the Service default/web" in evil.process.log())
+        assert evil.process.logged("edgewayctl token create --node web.default") and refusals(hub, "name taken") > before
+    finally:
+        evil.stop()
+
+
+@pytest.mark.parametrize("name", ["web.default", "db.default"])
+def test_what_a_services_name_draws(hub, cloud, attacker, bait, name):
+    """Where an operator gives such a name away all the same, the Service's callers reach the Service, and the node is reached where a node
+    alone can be meant. What is to lead to a Service leads to no node, even where there is no such Service (db)."""
+    evil = attempt(attacker, hub, name, hub.token("--node", name), "--tunnel.allow", "node:80")
+    at = "http://127.0.0.1:"
+    try:
+        wait_for("joined", lambda: name in joined(hub) and evil.state()["meta"]["synced"])
+        yurt = ("-H", f"X-Tunnel-Proxy-Host: {name}", "-H", "X-Tunnel-Proxy-Dest: 127.0.0.1:80")
+        wait_for("the node itself", lambda: hub.machine.get(f"{at}10080/", *yurt) == (200, "evil\n"))
+        if name == "web.default":
+            assert "cloud-1" in ask(hub)
+            assert hub.machine.get("http://web.default/", "--proxytunnel", "-x", f"{at}10080") == (200, "cloud-1\n")
+            assert hub.machine.get(f"{at}10081/") == (200, "cloud-1\n")
+            assert hub.machine.get(f"{at}10082/") == (200, "evil\n")  # node: web.default
+        else:
+            assert hub.machine.get(f"{at}10083/")[0] == 0
+    finally:
+        evil.stop()

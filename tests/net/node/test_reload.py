@@ -1,6 +1,7 @@
 """SIGHUP at the hub: rules of access and the certificates of listeners are read again, all or nothing; a stream that the new rules
 would not open is cut.
 """
+import hashlib
 import os
 import shutil
 import signal
@@ -104,6 +105,36 @@ def test_streams_that_the_new_rules_would_not_open_are_cut(town):
         stays.sendall(b"still")
         assert stays.recv(100) == b"still"
     labs.wait_for("audit", lambda: 'end="the rules of access have changed"' in town.log_since(at))
+
+
+def token_rule(secret):
+    return f"- {{from: 'token:ann', tokenSHA256: {hashlib.sha256(secret).hexdigest()}, to: ['cloud/{SERVER}:*']}}\n"
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["changed", "added"])
+def test_another_secret_of_a_token(town, kept):
+    """What came with the former secret is cut, though the token's name still is in the rules; while both are in them both count."""
+    former = token_rule(b"former")
+    town.write(FRIENDLY + former)
+    town.reload()
+    at = len(town.hub.process.log())
+    with socket_to(town, (HUB, 10080), town.stranger) as s:
+        s.sendall(f"CONNECT {SERVER}:9090 HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Bearer former\r\n\r\n".encode())
+        got = b""
+        while not got.endswith(b"server\n"):
+            got += s.recv(1) or pytest.fail(str(got))
+        town.write(FRIENDLY + former * kept + token_rule(b"latter"))
+        if kept:
+            assert "cut=0" in town.reload()
+            s.sendall(b"still")
+            assert s.recv(100) == b"still"
+        else:
+            assert "cut=1" in town.reload()
+            with pytest.raises(ConnectionError):
+                assert s.recv(100) != b""
+    labs.wait_for("audit", lambda: "caller=token:ann" in town.log_since(at))
+    for secret, status in (("former", 502 if kept else 403), ("latter", 502)):  # nobody listens there
+        assert town.get(f"http://{SERVER}:1/", "-H", f"Proxy-Authorization: Bearer {secret}", machine=town.stranger)[0] == status
 
 
 def test_a_waiting_connection_is_asked_again(town):

@@ -1,5 +1,6 @@
 """The hub's page without a browser: who is let in, what a request must be, and how much anybody may ask for."""
 import contextlib
+import hashlib
 import threading
 
 import pytest
@@ -195,6 +196,19 @@ def test_rules_change(world):
         world.write_rules("[{from: local, to: ['*', 'hub:web']}]")
         world.reread()
         assert one.closed() == 1008
+    assert ask(world.desk, BASIC)[0] == 401
+    world.write_rules(RULES)
+    world.reread()
+    assert ask(world.desk, BASIC)[0] == 200
+
+
+def test_another_secret(world):
+    """The remedy for a token that somebody else has: what it opened ends, though the name of the token still is in the rules."""
+    with Looker(world.desk) as thief:
+        assert thief.next("top")
+        world.write_rules(RULES.replace(hashlib.sha256(SECRET.encode()).hexdigest(), hashlib.sha256(b"another").hexdigest()))
+        world.reread()
+        assert thief.closed() == 1008
     assert ask(world.desk, BASIC)[0] == 401
     world.write_rules(RULES)
     world.reread()

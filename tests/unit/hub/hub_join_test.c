@@ -287,7 +287,8 @@ a_token_serves_as_often_as_it_says(void **state)
 	}
 }
 
-/* What pods the hub dials itself is no stranger's to say. */
+/* What pods the hub dials itself, and what a Service's name at the ingress leads to, is no
+ * stranger's to say. */
 static void
 a_token_for_any_name_takes_no_cloud_node(void **state)
 {
@@ -302,15 +303,18 @@ a_token_for_any_name_takes_no_cloud_node(void **state)
 		"metadata: {name: db-1, namespace: default, labels: {kubernetes.io/service-name: "
 		"db}}, "
 		"ports: [{name: db, port: 5432}], endpoints: [{addresses: [10.0.0.2], nodeName: "
-		"cloud-3}]}\n";
+		"cloud-3}]}\n"
+		"---\n{apiVersion: v1, kind: Service, metadata: {name: web, namespace: default}, "
+		"spec: {ports: [{port: 80}]}}\n";
 	static const struct {
 		const char *node, *why; /* NULL: it is given */
 	} cases[] = {
 		{"cloud-1", "is not one of the edge, by join.nodes"},
 		{"cloud-2", "the hub dials the pods of cloud-2 itself"},
 		{"cloud-3", "the hub dials the pods of cloud-3 itself"},
-		{"edge-1", NULL},
-		{"edge-2", NULL},
+		{"web.default", "web.default is the name of the Service default/web"},
+		{"web.default.svc", "web.default.svc is the name of the Service default/web"},
+		{"edge-1", NULL}, {"edge-2", NULL}, {"db.default", NULL}, /* no Service */
 	};
 	struct bed *b = *state;
 	auto_free char *any = NULL, *key = new_key();

@@ -35,6 +35,9 @@ teardown(void **state)
 	return 0;
 }
 
+#define HASH_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define HASH_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
 static struct caller
 from(const char *addr, const char *cert, const char *token)
 {
@@ -45,7 +48,8 @@ from(const char *addr, const char *cert, const char *token)
 	caller_datagram(&c, &peer, 0, NULL);
 	c.admitted = *cert != '\0';
 	strcpy(c.cert, cert);
-	strcpy(c.token, token);
+	if (*token != '\0')
+		acl_use_token_name(access, token, &c);
 	return c;
 }
 
@@ -202,8 +206,8 @@ callers(void **state)
 {
 	(void)state;
 	load("[{from: 192.0.2.0/25, to: [edge-1]}, {from: 'cert:prom', to: [edge-2]}, "
-	     "{from: 'token:ann', to: [edge-3]}, {from: bob, to: [edge-4]}, {from: local, to: "
-	     "[edge-5]}, "
+	     "{from: 'token:ann', tokenSHA256: " HASH_A ", to: [edge-3]}, "
+	     "{from: bob, tokenSHA256: " HASH_B ", to: [edge-4]}, {from: local, to: [edge-5]}, "
 	     "{from: '2001:db8::/33', to: [edge-6]}]",
 		NULL);
 	assert_true(node("192.0.2.127", "", "", "edge-1", 1));
@@ -393,15 +397,36 @@ targets(void **state)
 static void
 tokens(void **state)
 {
-	char yaml[256], hash[PKI_HASH_TEXT];
+	const struct acl_target t = {.kind = TARGET_NODE, .node = "edge-1", .port = 1};
+	char yaml[512], hash[PKI_HASH_TEXT], other[PKI_HASH_TEXT];
+	struct caller c = {0};
 
 	(void)state;
 	pki_sha256_hex("s3cret", 6, hash);
+	pki_sha256_hex("another", 7, other);
 	snprintf(yaml, sizeof yaml, "[{from: 'token:ann', tokenSHA256: %s, to: ['*']}]", hash);
 	assert_int_equal(load(yaml, NULL), 0);
-	assert_string_equal(acl_token(access, "s3cret", 6), "ann");
-	assert_null(acl_token(access, "s3creT", 6));
-	assert_null(acl_token(access, "", 0));
+	assert_true(acl_use_token(access, "s3cret", 6, &c));
+	assert_string_equal(c.token, "ann");
+	assert_memory_equal(c.token_hash, hash, CALLER_TOKEN_HASH - 1);
+	assert_true(acl_check(access, &c, &t) && acl_admits(access, &c));
+	/* Another secret of the same name: the former one opens nothing, with a rule of the name
+	 * alone neither. Both count while both are there, and each opens what the name has. */
+	snprintf(yaml, sizeof yaml,
+		"[{from: 'token:ann', tokenSHA256: %s, to: ['*']}, {from: ann, to: ['*']}]", other);
+	assert_int_equal(load(yaml, NULL), 0);
+	assert_false(acl_check(access, &c, &t) || acl_admits(access, &c));
+	snprintf(yaml, sizeof yaml,
+		"[{from: 'token:ann', tokenSHA256: %s, to: ['*']}, "
+		"{from: 'token:ann', tokenSHA256: %s, to: [nothing]}]",
+		other, hash);
+	assert_int_equal(load(yaml, NULL), 0);
+	assert_true(acl_check(access, &c, &t));
+	assert_false(acl_use_token(access, "s3creT", 6, &c) || acl_use_token(access, "", 0, &c));
+	assert_string_equal(c.token, "");
+	assert_string_equal(c.token_hash, "");
+	assert_true(acl_use_token_name(access, "ann", &c) && acl_check(access, &c, &t));
+	assert_false(acl_use_token_name(access, "bob", &c) || acl_check(access, &c, &t));
 }
 
 static void

@@ -128,6 +128,8 @@ a_kept_caller_is_the_same(void **state)
 
 	(void)state;
 	memset(c.cert, 'c', ACCESS_NAME_MAX);
+	strcpy(c.token, "ann");
+	memset(c.token_hash, 'a', CALLER_TOKEN_HASH - 1);
 	strcpy(c.node, "edge-1");
 	for (size_t i = 0; i < ARRAY_LEN(addresses); i++) {
 		assert_int_equal(addr_parse(&c.addr, addresses[i], 0, NULL), 0);
@@ -137,7 +139,8 @@ a_kept_caller_is_the_same(void **state)
 		free(kept);
 		assert_string_equal(addr_text(&found.addr, text[0]), addr_text(&c.addr, text[1]));
 		assert_string_equal(found.cert, c.cert);
-		assert_string_equal(found.token, "");
+		assert_string_equal(found.token, "ann");
+		assert_string_equal(found.token_hash, c.token_hash);
 		assert_string_equal(found.node, "edge-1");
 		assert_int_equal(found.hops, 3);
 		assert_true(found.local && found.admitted && !found.own_dial);

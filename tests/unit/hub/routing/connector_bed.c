@@ -261,11 +261,12 @@ routes_find(struct routes_finder *f, const char *host, uint16_t port, struct rou
 }
 
 unsigned
-routes_find_udp(struct routes_finder *f, const char *host, uint16_t port, struct routes *out)
+routes_find_as(struct routes_finder *f, const struct routes_wish *wish, struct routes *out)
 {
-	unsigned status = routes_find(f, host, port, out);
+	unsigned status = routes_find(f, wish->host, wish->port, out);
 
-	bed.found_by = "udp";
+	if (wish->udp)
+		bed.found_by = "udp";
 	return status;
 }
 

@@ -8,7 +8,7 @@ struct cluster *bed_cluster;
 struct fanout *bed_fanout;
 struct routes_finder *bed_finder;
 const char *bed_edges, *bed_tunnels;
-bool bed_known;
+bool bed_known, bed_services_known;
 struct routes bed_ways;
 unsigned bed_wanted;
 uint16_t bed_wanted_port;
@@ -40,6 +40,13 @@ edge_known(void *arg)
 {
 	(void)arg;
 	return bed_known;
+}
+
+static bool
+services_known(void *arg)
+{
+	(void)arg;
+	return bed_services_known;
 }
 
 static bool
@@ -115,6 +122,7 @@ bed_setup(void **state)
 		.suffix = "edge.example",
 		.at_edge = at_edge,
 		.edge_known = edge_known,
+		.services_known = services_known,
 		.tunnelled = tunnelled,
 		.refuses = refuses,
 		.want_pod = bed_want_pod,
@@ -128,7 +136,7 @@ bed_setup(void **state)
 
 	(void)state;
 	bed_wanted = 0;
-	bed_known = true;
+	bed_known = bed_services_known = true;
 	bed_edges = bed_tunnels = ",edge-1,edge-2,";
 	config.cluster = bed_cluster = cluster_new();
 	config.fanout = bed_fanout = fanout_new();
@@ -168,8 +176,14 @@ bed_teardown(void **state)
 const char *
 bed_find(const char *host, uint16_t port)
 {
+	return bed_find_as(&(struct routes_wish){.host = host, .port = port});
+}
+
+const char *
+bed_find_as(const struct routes_wish *wish)
+{
 	static char text[1024];
-	unsigned status = routes_find(bed_finder, host, port, &bed_ways);
+	unsigned status = routes_find_as(bed_finder, wish, &bed_ways);
 
 	text[0] = '\0';
 	if (status != 0)

@@ -25,6 +25,7 @@ extern struct self_guard *bed_guard;
 extern const char *bed_edges, *bed_tunnels; /* names between commas */
 extern const char *bed_hubs, *bed_replicas; /* addresses between commas */
 extern bool bed_known; /* which nodes are at the edge */
+extern bool bed_services_known;
 extern struct routes bed_ways; /* what was found last */
 extern unsigned bed_wanted; /* how often a pod was wanted */
 extern uint16_t bed_wanted_port; /* the last time */
@@ -37,10 +38,12 @@ void bed_say(const char *source, const char *yaml);
 void bed_settle(void);
 /* want_pod of routes_config. */
 void bed_want_pod(void *arg, const char *ns, const char *address, uint16_t port, const char *asker);
+/* "node authority" of each way, or status and reason. */
+const char *bed_find_as(const struct routes_wish *wish);
 /* The status. */
 unsigned bed_find_endpoint(
 	const char *asker, const char *service, const char *node, const char *at);
-/* "node authority" of each way, or status and reason. */
+/* As bed_find_as, for any name. */
 const char *bed_find(const char *host, uint16_t port);
 
 #endif

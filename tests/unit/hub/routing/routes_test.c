@@ -153,13 +153,56 @@ ports_of_udp(void **state)
 			"dns", "{name: t, port: 5300}, {name: u, port: 5301, protocol: UDP}",
 			AT("172.17.0.2", "edge-1")));
 	assert_string_equal(bed_find("dns.default", 53), "edge-1 172.17.0.2:5300");
-	assert_int_equal(routes_find_udp(bed_finder, "dns.default", 53, &bed_ways), 0);
-	assert_string_equal(bed_ways.list[0].authority, "172.17.0.2:5301");
-	assert_int_equal(bed_ways.n, 1);
-	assert_int_equal(routes_find_udp(bed_finder, "dns.default", 54, &bed_ways), 404);
-	assert_memory_equal(bed_ways.reason, "the service default/dns has no UDP port 54", 42);
-	assert_int_equal(routes_find_udp(bed_finder, "edge-1", 53, &bed_ways), 0);
-	assert_string_equal(bed_ways.list[0].authority, "edge-1:53");
+	assert_string_equal(
+		bed_find_as(&(struct routes_wish){"dns.default", 53, ROUTES_SERVICES, true}),
+		"edge-1 172.17.0.2:5301");
+	assert_string_equal(bed_find_as(&(struct routes_wish){"dns.default", 54, ROUTES_ANY, true}),
+		"404 the service default/dns has no UDP port 54");
+	assert_string_equal(bed_find_as(&(struct routes_wish){"edge-1", 53, ROUTES_NODES, true}),
+		"edge-1 edge-1:53");
+}
+
+/* Names of nodes may have dots. Who has the certificate of such a name must not get the calls of
+ * the Service, in none of its forms. */
+static void
+a_service_comes_before_a_node(void **state)
+{
+	static const char *const names[] = {"web.default", "web.default.svc",
+		"web.default.svc.cluster.local", "web.edge.example"};
+
+	(void)state;
+	bed_edges = bed_tunnels =
+		",edge-1,web,web.default,web.default.svc,web.default.svc.cluster.local,";
+	for (size_t i = 0; i < ARRAY_LEN(names) - 1; i++) {
+		struct routes_wish wish = {.host = names[i], .port = 80, .names = ROUTES_SERVICES};
+		auto_free char *node = xasprintf("%s %s:80", names[i], names[i]);
+
+		bed_say("web", "");
+		bed_services_known = false; /* the Service may be there all the same */
+		assert_memory_equal(bed_find(names[i], 80), "503 the hub has not read its", 28);
+		bed_services_known = true;
+		assert_string_equal(bed_find(names[i], 80), node);
+		assert_memory_equal(bed_find_as(&wish), "404 there is no Service ", 24);
+		bed_say("web",
+			SERVICE("web", "ports: [{name: http, port: 80, targetPort: 8080}]")
+				SLICE("web-1", "web", PORTS, AT("172.17.0.2", "edge-1")));
+		assert_string_equal(bed_find(names[i], 80), "edge-1 172.17.0.2:8080");
+		assert_string_equal(bed_find_as(&wish), "edge-1 172.17.0.2:8080");
+		wish.names = ROUTES_NODES;
+		assert_string_equal(bed_find_as(&wish), node);
+		assert_string_equal(routes_service(bed_finder, names[i]), "default/web");
+	}
+	assert_string_equal(bed_find("web.default.edge.example", 80), "web.default web.default:80");
+	assert_string_equal(bed_find(names[3], 80), "web web:80");
+	assert_int_equal(routes_find_at(bed_finder, "web.default", "127.0.0.1:80", &bed_ways), 0);
+	assert_string_equal(bed_ways.list[0].node, "web.default");
+	assert_null(routes_service(bed_finder, "web.shop"));
+	/* Addresses. */
+	assert_memory_equal(
+		bed_find_as(&(struct routes_wish){"10.0.0.1", 22, ROUTES_SERVICES, false}),
+		"404 there is no Service ", 24);
+	assert_string_equal(bed_find_as(&(struct routes_wish){"10.0.0.1", 22, ROUTES_NODES, false}),
+		" 10.0.0.1:22");
 }
 
 static void
@@ -542,6 +585,7 @@ main(void)
 		T(an_address_of_two_is_nobodys),
 		T(services),
 		T(ports_of_udp),
+		T(a_service_comes_before_a_node),
 		T(calls_are_spread),
 		T(addresses_of_the_cloud),
 		T(loopback_is_never_dialled),
