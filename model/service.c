@@ -304,6 +304,24 @@ endpoint_direct(const struct endpoint *e, bool v6, struct in6_addr *ip)
 		  : v4 >> 24 != 0 && v4 >> 24 != IN_LOOPBACKNET;
 }
 
+/* The kernel translates UDP within a family, and nothing relays it to the other one or through the
+ * hub: a name with an AAAA would send clients where nobody answers. */
+bool
+service_is_ipv4_alone(const struct service *s)
+{
+	for (size_t i = 0; i < s->n_ports; i++) {
+		const struct service_port *p = &s->ports[i];
+		struct in6_addr ip;
+		bool six = p->mode != PORT_UDP;
+
+		for (size_t k = 0; k < p->n_endpoints && !six; k++)
+			six = endpoint_direct(&p->endpoints[k], true, &ip);
+		if (!six)
+			return true;
+	}
+	return false;
+}
+
 bool
 endpoint_is_at(const struct endpoint *e, const struct in6_addr *ip, uint16_t port)
 {
@@ -317,7 +335,7 @@ service_endpoint_find(
 	const struct service *s, const struct in6_addr *ip, uint16_t port, unsigned flags)
 {
 	for (size_t p = 0; p < s->n_ports; p++)
-		for (size_t i = 0; i < s->ports[p].n_endpoints; i++) {
+		for (size_t i = 0; i < service_port_most(&s->ports[p], true); i++) {
 			const struct endpoint *e = &s->ports[p].endpoints[i];
 
 			if ((e->flags & flags) == flags && endpoint_is_at(e, ip, port))

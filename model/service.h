@@ -145,8 +145,11 @@ struct service_port {
 	uint16_t node_port; /* served at this node's addresses; 0: none */
 	/* those in use: ready ones, else serving-and-terminating ones */
 	uint16_t n_endpoints;
+	/* with external_local: serving-and-terminating ones of this node, stored after these; only
+	 * for calls from outside, and while no other one is on this node */
+	uint16_t n_leaving;
 	uint16_t n_unreachable; /* would serve, but this node has no route to them yet */
-	/* would serve, but must not be dialled: stored after the others, VIA_REFUSED */
+	/* would serve, but must not be dialled, VIA_REFUSED: service_port_refused */
 	uint16_t n_refused;
 	/* TLS towards the endpoints; NULL: plain. One of the service's list. */
 	struct backend_tls *tls;
@@ -214,6 +217,8 @@ struct service *service_ref(const struct service *s);
 void service_unref(struct service **s);
 /* For builders of a service: releases `allow_from`, `gates`, `routes` and `tls`. */
 void service_drop_shared(struct service *s);
+/* The value of `ipv4_alone`. */
+bool service_is_ipv4_alone(const struct service *s);
 /* May this caller use a `restricted` service? *closed gets a bit for each gate that refuses it: 1
  * << (gate - 1). */
 bool service_permits(const struct service *s, const struct allow_caller *caller, uint64_t *closed);
@@ -225,6 +230,19 @@ static inline bool
 endpoint_is_closed(const struct endpoint *e, uint64_t closed)
 {
 	return e->gate > 0 && (closed >> (e->gate - 1) & 1) != 0;
+}
+/* How many of the endpoints a call may reach that goes to endpoints of this node alone
+ * (external_local); `local` false: any other call. */
+static inline unsigned
+service_port_most(const struct service_port *p, bool local)
+{
+	return p->n_endpoints + (local ? p->n_leaving : 0u);
+}
+/* The first of the refused ones. */
+static inline const struct endpoint *
+service_port_refused(const struct service_port *p)
+{
+	return &p->endpoints[p->n_endpoints + p->n_leaving];
 }
 /* The port with this number and transport (udp or not), or NULL. */
 const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);

@@ -403,9 +403,11 @@ take_by_hub(struct building *b, const struct view_endpoint *from, struct endpoin
 	take_endpoint(b, &far);
 }
 
-/* Adds those endpoints of the port that `wanted` accepts; returns how many cannot be reached. */
+/* Adds those endpoints of the port that `wanted` accepts; own: of this node alone. Returns how many
+ * cannot be reached. */
 static size_t
-take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(uint8_t flags))
+take_endpoints(
+	struct building *b, const struct view_port *from, bool (*wanted)(uint8_t flags), bool own)
 {
 	const struct service_prefer prefer = service_prefer_of(b->view, from, b->self);
 	size_t unreachable = 0, first = b->n_endpoints;
@@ -414,7 +416,7 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 		struct endpoint e;
 
 		if (!wanted(from->endpoints[i].flags) ||
-			(b->view->local_only && !is_own(&from->endpoints[i], b->self)))
+			(own && !is_own(&from->endpoints[i], b->self)))
 			continue;
 		if (!choose_way(b, &e, &from->endpoints[i], false)) {
 			if (e.port == 0) {
@@ -444,18 +446,33 @@ place_refused(struct building *b, struct service_port *p)
 	p->n_refused = (uint16_t)b->n_refused;
 }
 
+static bool
+has_local(const struct building *b, size_t first)
+{
+	for (size_t i = first; i < b->n_endpoints; i++)
+		if ((b->endpoints[i].flags & ENDPOINT_LOCAL) != 0)
+			return true;
+	return false;
+}
+
 static void
 take_port(struct building *b, size_t i)
 {
 	const struct view_port *from = &b->view->ports[i];
-	size_t before = b->n_endpoints, unreachable, leaving = 0;
+	size_t before = b->n_endpoints, unreachable, leaving = 0, end;
 
 	note_text(b, from->name);
 	note_text(b, service_build_plain(from->why));
 	b->n_refused = 0;
-	unreachable = take_endpoints(b, from, is_ready);
-	if (b->n_endpoints == before)
-		leaving = take_endpoints(b, from, is_leaving);
+	unreachable = take_endpoints(b, from, is_ready, b->view->local_only);
+	end = b->n_endpoints;
+	if (end == before) {
+		leaving = take_endpoints(b, from, is_leaving, b->view->local_only);
+		end = b->n_endpoints;
+	} else if (b->view->external_local && !has_local(b, before)) {
+		/* KEP-1669: a load balancer notices later that the last one here leaves. */
+		take_endpoints(b, from, is_leaving, true);
+	}
 	if (unreachable == 0)
 		unreachable = leaving;
 	b->ports[i] = (struct service_port){
@@ -466,7 +483,8 @@ take_port(struct building *b, size_t i)
 		.extra = from->extra,
 		.tls = from->tls > 0 ? b->view->tls[from->tls - 1] : NULL,
 		.node_port = from->node_port,
-		.n_endpoints = (uint16_t)(b->n_endpoints - before),
+		.n_endpoints = (uint16_t)(end - before),
+		.n_leaving = (uint16_t)(b->n_endpoints - end),
 		.n_unreachable = (uint16_t)unreachable,
 	};
 	place_refused(b, &b->ports[i]);
@@ -520,27 +538,6 @@ service_build_share(struct service *to, const struct service *from)
 		to->gates[i] = allow_from_ref(from->gates[i]);
 }
 
-/* The kernel translates UDP within a family, and nothing relays it to the other one or through the
- * hub: a name with an AAAA would send clients where nobody answers. */
-static bool
-is_ipv4_alone(const struct building *b, size_t n_ports)
-{
-	const struct endpoint *e = b->endpoints;
-
-	for (size_t i = 0; i < n_ports; i++) {
-		const struct service_port *p = &b->ports[i];
-		struct in6_addr ip;
-		bool six = p->mode != PORT_UDP;
-
-		for (size_t k = 0; k < p->n_endpoints && !six; k++)
-			six = endpoint_direct(&e[k], true, &ip);
-		if (!six)
-			return true;
-		e += p->n_endpoints + p->n_refused;
-	}
-	return false;
-}
-
 /* Builds the service in one allocation. head: all members but references and ports; its texts may
  * be anywhere. */
 static struct service *
@@ -575,7 +572,6 @@ lay_out(struct building *b, const struct service *head)
 	s->health_path = place_text(b, head->health_path, &end);
 	s->allow_text = place_text(b, head->allow_text, &end);
 	service_build_share(s, head);
-	s->ipv4_alone = is_ipv4_alone(b, head->n_ports);
 	s->ports = ports;
 	s->external_ips = external_bytes == 0
 		? NULL
@@ -585,7 +581,7 @@ lay_out(struct building *b, const struct service *head)
 		ports[i].name = place_text(b, b->ports[i].name, &end);
 		ports[i].why = place_text(b, b->ports[i].why, &end);
 		ports[i].endpoints = &endpoints[next];
-		next += ports[i].n_endpoints + ports[i].n_refused;
+		next += ports[i].n_endpoints + ports[i].n_leaving + ports[i].n_refused;
 	}
 	for (size_t i = 0; i < b->n_endpoints; i++) {
 		endpoints[i] = b->endpoints[i];
@@ -594,6 +590,7 @@ lay_out(struct building *b, const struct service *head)
 		endpoints[i].far = place_text(b, b->endpoints[i].far, &end);
 		endpoints[i].peer = place_text(b, b->endpoints[i].peer, &end);
 	}
+	s->ipv4_alone = service_is_ipv4_alone(s);
 	assert(end == block + texts_at + b->text_bytes);
 	free(b->ports);
 	free(b->refused);
@@ -721,7 +718,7 @@ static bool
 has_newly_refused(const struct service *s, const struct dial_guard *guard)
 {
 	for (size_t p = 0; p < s->n_ports; p++)
-		for (size_t i = 0; i < s->ports[p].n_endpoints; i++) {
+		for (size_t i = 0; i < service_port_most(&s->ports[p], true); i++) {
 			struct endpoint e = s->ports[p].endpoints[i];
 
 			if (service_recheck_endpoint(&e, guard))
@@ -734,12 +731,12 @@ static void
 recheck_port(struct building *b, size_t at, const struct service_port *from,
 	const struct dial_guard *guard)
 {
-	size_t first = b->n_endpoints;
+	size_t first = b->n_endpoints, leaving = first;
 
 	b->n_refused = 0;
 	note_text(b, from->name);
 	note_text(b, from->why);
-	for (size_t i = 0; i < from->n_endpoints + (size_t)from->n_refused; i++) {
+	for (size_t i = 0; i < service_port_most(from, true) + (size_t)from->n_refused; i++) {
 		struct endpoint e = from->endpoints[i];
 
 		service_recheck_endpoint(&e, guard);
@@ -748,9 +745,12 @@ recheck_port(struct building *b, size_t at, const struct service_port *from,
 			b->refused[b->n_refused++] = e;
 		else
 			b->endpoints[b->n_endpoints++] = e;
+		if (i + 1 == from->n_endpoints)
+			leaving = b->n_endpoints;
 	}
 	b->ports[at] = *from;
-	b->ports[at].n_endpoints = (uint16_t)(b->n_endpoints - first);
+	b->ports[at].n_endpoints = (uint16_t)(leaving - first);
+	b->ports[at].n_leaving = (uint16_t)(b->n_endpoints - leaving);
 	place_refused(b, &b->ports[at]);
 }
 
@@ -764,7 +764,7 @@ service_recheck(const struct service *s, const struct dial_guard *guard)
 		return NULL;
 	random_bytes(&b.seed, sizeof b.seed);
 	for (size_t i = 0; i < s->n_ports; i++)
-		most += s->ports[i].n_endpoints + (size_t)s->ports[i].n_refused;
+		most += service_port_most(&s->ports[i], true) + (size_t)s->ports[i].n_refused;
 	begin_building(&b, s->n_ports, most);
 	for (size_t i = 0; i < s->n_ports; i++)
 		recheck_port(&b, i, &s->ports[i], guard);
@@ -777,11 +777,11 @@ service_refused_in_vain(const struct service *s, const struct dial_guard *guard)
 	for (size_t p = 0; p < s->n_ports; p++) {
 		const struct service_port *port = &s->ports[p];
 
-		for (size_t i = 0; i < port->n_endpoints; i++)
+		for (size_t i = 0; i < service_port_most(port, true); i++)
 			if ((port->endpoints[i].flags & ENDPOINT_HALF) != 0)
 				return true; /* which address that was is not kept */
 		for (size_t i = 0; i < port->n_refused; i++) {
-			const struct endpoint *e = &port->endpoints[port->n_endpoints + i];
+			const struct endpoint *e = &service_port_refused(port)[i];
 
 			if (e->tier == SPECIAL_OWN &&
 				dial_guard_check(guard, &e->ip, false) == SPECIAL_NONE)

@@ -354,7 +354,7 @@ count_service(struct snapshot_counts *c, const struct service *s, size_t by)
 	c->health_ports += s->health_port != 0 ? by : 0;
 	for (unsigned p = 0; p < s->n_ports; p++)
 		for (unsigned i = 0; i < s->ports[p].n_refused; i++)
-			c->refused[s->ports[p].endpoints[s->ports[p].n_endpoints + i].tier] += by;
+			c->refused[service_port_refused(&s->ports[p])[i].tier] += by;
 }
 
 static void

@@ -104,7 +104,7 @@ external_is_inner(const struct external *x, const struct snapshot *now, const st
 static bool
 external_has_local(const struct service_port *p)
 {
-	for (size_t i = 0; i < p->n_endpoints; i++)
+	for (size_t i = 0; i < service_port_most(p, true); i++)
 		if ((p->endpoints[i].flags & ENDPOINT_LOCAL) != 0)
 			return true;
 	return false;

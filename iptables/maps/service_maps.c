@@ -413,7 +413,7 @@ is_external_kernels(const struct service_maps *f, const struct service *s,
 	if (p->mode != PORT_TCP || s->restricted || p->tls != NULL ||
 		s->lb.datapath == DATAPATH_PROXY || ip_is_loopback(&k->ip))
 		return false;
-	for (unsigned i = 0; i < p->n_endpoints; i++)
+	for (unsigned i = 0; i < service_port_most(p, true); i++)
 		if ((p->endpoints[i].flags & ENDPOINT_LOCAL) != 0 &&
 			!slots_direct(&p->endpoints[i], v6, &t))
 			return false;
@@ -583,7 +583,7 @@ target_port(const struct service_maps *f, const struct service *s, const struct 
 
 	if (p->mode != PORT_TCP || (!s->external_local && !is_kernels(f, s, p, v6)))
 		return;
-	for (unsigned e = 0; e < p->n_endpoints; e++)
+	for (unsigned e = 0; e < service_port_most(p, s->external_local); e++)
 		if (slots_direct(&p->endpoints[e], v6, &t))
 			fn(arg, &t);
 }

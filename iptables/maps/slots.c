@@ -48,7 +48,7 @@ slots_pick(struct slots_target *to, const struct service_port *p, uint8_t tier,
 {
 	size_t n = 0;
 
-	for (unsigned i = 0; i < p->n_endpoints && n < SLOTS_SLOTS_MAX; i++) {
+	for (unsigned i = 0; i < service_port_most(p, ask->local) && n < SLOTS_SLOTS_MAX; i++) {
 		const struct endpoint *e = &p->endpoints[i];
 		struct slots_target t;
 
@@ -126,7 +126,7 @@ fill_by_client(struct slots *plan, const struct slots_target *list, size_t n)
 void
 slots_make(struct slots *plan, const struct service_port *p, const struct slots_ask *ask)
 {
-	size_t most = MIN((size_t)p->n_endpoints, (size_t)SLOTS_SLOTS_MAX), n;
+	size_t most = MIN((size_t)service_port_most(p, ask->local), (size_t)SLOTS_SLOTS_MAX), n;
 	struct slots_target *list = xcalloc(most + 1, sizeof *list);
 
 	*plan = (struct slots){0};

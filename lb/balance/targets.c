@@ -203,13 +203,14 @@ targets_collect(struct targets *ts, const struct group *g, const struct service 
 	const struct service_port *p, uint16_t ends[BALANCE_TIERS])
 {
 	bool beside = balance_count(&g->balance) > 0;
-	struct balance_node **nodes = xcalloc(p->n_endpoints + 1u, sizeof *nodes);
+	const unsigned most = service_port_most(p, g->key.local);
+	struct balance_node **nodes = xcalloc(most + 1u, sizeof *nodes);
 	bool shared = s->lb.max_connections > 0 || s->health_path[0] != '\0';
 	uint64_t owner = shares_owner(ts->shares, s);
 	uint16_t n = 0;
 
 	for (int tier = 0; tier < BALANCE_TIERS; tier++) {
-		for (size_t i = 0; i < p->n_endpoints; i++) {
+		for (size_t i = 0; i < most; i++) {
 			struct target *t;
 
 			if (p->endpoints[i].tier != tier ||

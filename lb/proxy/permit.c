@@ -96,7 +96,7 @@ permit_is_closed(const struct group *g, const struct target *t, uint64_t closed)
 
 	if (t == NULL)
 		return closed != g->key.closed;
-	for (size_t i = 0; p != NULL && i < p->n_endpoints; i++) {
+	for (size_t i = 0; p != NULL && i < service_port_most(p, true); i++) {
 		const struct endpoint *e = &p->endpoints[i];
 
 		if (e->port == t->port && memcmp(&e->ip, &t->ip, sizeof e->ip) == 0 &&

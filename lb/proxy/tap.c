@@ -113,8 +113,10 @@ tap_adopt(void *arg)
 static const struct endpoint *
 tap_endpoint(const struct group *g, const struct target *t)
 {
-	for (unsigned i = 0; t != NULL && g->port_of != NULL && i < g->port_of->n_endpoints; i++) {
-		const struct endpoint *e = &g->port_of->endpoints[i];
+	const struct service_port *p = g->port_of;
+
+	for (unsigned i = 0; t != NULL && p != NULL && i < service_port_most(p, true); i++) {
+		const struct endpoint *e = &p->endpoints[i];
 
 		if (e->port == t->port && memcmp(&e->ip, &t->ip, sizeof e->ip) == 0)
 			return e;

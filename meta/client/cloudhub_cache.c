@@ -147,6 +147,8 @@ cloudhub_cache_begin(struct cloudhub_cache *m)
 		s->next = ASK_PODS;
 		s->given_up = false;
 	}
+	for (slot = 0, n = NULL; (n = table_walk(&m->objects, &slot, n)) != NULL;)
+		node_of(struct object, n)->version = 0;
 }
 
 void

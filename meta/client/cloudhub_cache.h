@@ -11,8 +11,8 @@
  * A list is complete for its scope (all services; the pods of one): an object that is missing from
  * it is gone, unless it is newer than the list. A stored service stays unchanged until this
  * connection has reported enough about it: it is deleted only after the list of services has come,
- * and a view without its pods does not replace it. Objects older than the known version
- * (metadata.resourceVersion) are ignored. Pure; one thread.
+ * and a view without its pods does not replace it. Objects older than the version
+ * (metadata.resourceVersion) that the connection has told are ignored. Pure; one thread.
  */
 #ifndef EDGEWAY_META_CLIENT_CLOUDHUB_CACHE_H
 #define EDGEWAY_META_CLIENT_CLOUDHUB_CACHE_H
@@ -50,7 +50,8 @@ struct cloudhub_cache_change { /* borrowed until the next call */
 struct cloudhub_cache *cloudhub_cache_new(void);
 void cloudhub_cache_free(struct cloudhub_cache **m);
 
-/* A new connection: everything must be asked again, nothing counts as listed. */
+/* A new connection: everything must be asked again, nothing counts as listed, and no version is
+ * known: those of a cluster that was restored from an older etcd are lower. */
 void cloudhub_cache_begin(struct cloudhub_cache *m);
 /* Sets the services that the store holds anew: call forget once, then stored for each. */
 void cloudhub_cache_forget_stored(struct cloudhub_cache *m);

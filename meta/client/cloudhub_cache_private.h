@@ -22,7 +22,7 @@
 struct object {
 	struct table_node node;
 	enum kube_kind kind;
-	uint64_t version; /* 0: unknown */
+	uint64_t version; /* as told on this connection; 0: unknown */
 	uint64_t seen; /* number of the last list that contained it */
 	unsigned n_scopes; /* number of pod lists that contain it */
 	bool gone;

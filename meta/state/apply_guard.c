@@ -14,7 +14,7 @@ apply_tell_refused(const struct service *s)
 
 	for (unsigned p = 0; p < s->n_ports; p++) {
 		const struct service_port *port = &s->ports[p];
-		const struct endpoint *first = &port->endpoints[port->n_endpoints];
+		const struct endpoint *first = service_port_refused(port);
 
 		if (port->n_refused == 0)
 			continue;

@@ -96,6 +96,11 @@ join_port(struct joining *j, const struct kube_service_port *sp, const struct me
 	if (j->nobody)
 		join_explain(j, CLUSTER_NO_ENDPOINTS,
 			"no selector, no EndpointSlice and no Endpoints of this name");
+	else if (members->n == 0 && j->missing != NULL)
+		join_explain(j, CLUSTER_NO_ENDPOINTS,
+			"no pod with an address; its endpoints name pods that do not exist, such "
+			"as %s",
+			j->missing);
 	else if (members->n == 0)
 		join_explain(j, CLUSTER_NO_ENDPOINTS, "no pod with an address");
 	else if (!join_explain_target(j, sp, members))

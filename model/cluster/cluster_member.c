@@ -26,7 +26,7 @@ cluster_member_likelier(const struct kube_object *a, const struct kube_object *b
 }
 
 /* The pod of an endpoint: by name, or by node and address (pods of two nodes may share an
- * address). */
+ * address). NULL: it is a bare address, or that of a pod that is gone. */
 static const struct kube_object *
 find_pod(const struct joining *j, const struct kube_endpoint *e)
 {
@@ -89,6 +89,19 @@ subset_targets(struct joining *j, const struct kube_subset *s)
 	return targets;
 }
 
+/* An evicted or deleted pod goes before its slice says so. It must not become a bare address
+ * meanwhile, which every node would dial itself: another pod may have it there, and nothing would
+ * be known of NetworkPolicies. */
+static bool
+cluster_member_is_gone(struct joining *j, const struct kube_endpoint *e, const struct member *m)
+{
+	if (m->pod != NULL || *e->pod == '\0')
+		return false;
+	if (j->missing == NULL || strcmp(e->pod, j->missing) < 0)
+		j->missing = e->pod;
+	return true;
+}
+
 static void
 gather_endpoints(struct joining *j, const struct kube_endpoints *endpoints)
 {
@@ -111,7 +124,8 @@ gather_endpoints(struct joining *j, const struct kube_endpoints *endpoints)
 				.flags = e->flags,
 			};
 
-			add_member(j, &m);
+			if (!cluster_member_is_gone(j, e, &m))
+				add_member(j, &m);
 		}
 	}
 }

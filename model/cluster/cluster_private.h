@@ -387,6 +387,8 @@ struct joining {
 	uint16_t **targets; /* of each subset */
 	size_t n_targets;
 	bool nobody; /* nothing defines the members */
+	/* the first pod by name that endpoints name, and that does not exist */
+	const char *missing;
 	bool dual; /* members have addresses of both families */
 	struct joined *views;
 	size_t n_views;

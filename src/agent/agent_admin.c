@@ -175,7 +175,7 @@ port_text(struct buf *out, const struct service_port *p)
 	}
 	buf_adds(out, "],\"refused\":[");
 	for (unsigned i = 0; i < p->n_refused; i++) {
-		const struct endpoint *e = &p->endpoints[p->n_endpoints + i];
+		const struct endpoint *e = &service_port_refused(p)[i];
 		char text[ADDR_TEXT_MAX];
 
 		buf_printf(out,

@@ -50,6 +50,20 @@ for i in range(count):
     except OSError as e:
         print(type(e).__name__)
 """
+# one UDP flow that goes on: who answers each
+FLOW = """
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(2)
+s.connect((sys.argv[1], int(sys.argv[2])))
+while True:
+    try:
+        s.send(b"?")
+        print(s.recv(99).decode(), flush=True)
+    except OSError as e:
+        print(type(e).__name__, "Error", flush=True)
+    time.sleep(0.1)
+"""
 # several requests on one connection: who answers each
 KEPT = """
 import http.client, sys
@@ -88,6 +102,7 @@ class World:
             one["spec"]["containers"][0]["ports"] += [{"name": f"who-{x.lower()}", "containerPort": 5000, "hostPort": 31050, "protocol": x}
                                                       for x in ("TCP", "UDP")]
             objects.append(one)
+        self.pods = objects
         self.hub.write("pods.yaml", *objects)
         self.services = {s["metadata"]["name"]: s for s in (
             node_port("web", 8080, 30080, port=80, port_name="http", app="all"),
@@ -184,6 +199,32 @@ def test_local_stays_on_the_node_for_its_own_callers(world):
 def test_local_http(world):
     said = collections.Counter(world.outside.run(*BARE_PYTHON, "-c", KEPT, world.near.address, 30081, 8).stdout.split())
     assert said == {"edge-1.a": 8}
+
+
+def test_local_serves_on_at_a_pod_that_terminates(world):
+    """While this node has no other; a rollout on another node does not close the port before the load balancer has noticed."""
+    flow = world.outside.start("flow", *BARE_PYTHON, "-c", FLOW, world.near.address, 30054)
+    wait_for("answered", lambda: "edge-1.a" in flow.log())
+    world.pods[0]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    world.hub.write("pods.yaml", *world.pods)
+    wait_for("others go elsewhere", lambda: set(world.names(world.outside, "tcp", world.near.address, 30050, 8)) == {"edge-2.b"})
+    try:
+        assert world.outside.run("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://{world.near.address}:31900/healthz").stdout == "503"
+        for kind, port in (("tcp", 30051), ("udp", 30054)):
+            assert set(world.names(world.outside, kind, world.near.address, port, 6)) == {"edge-1.a"}, kind
+            assert set(world.names(world.outside, kind, world.near.address, 30050 if kind == "tcp" else 30053, 8)) == {"edge-2.b"}, kind
+        for machine in (world.outside, world.near):
+            said = collections.Counter(machine.run(*BARE_PYTHON, "-c", KEPT, world.near.address, 30081, 8).stdout.split())
+            assert said == {"edge-1.a": 8}, machine.name
+        assert set(world.names(world.near, "tcp", "127.0.0.1", 30051, 4)) == {"edge-1.a"}  # by the proxy
+        seen = flow.log().count("edge-1.a")
+        wait_for("the flow goes on", lambda: flow.log().count("edge-1.a") > seen + 2)
+        assert "Error" not in flow.log() and "edge-2" not in flow.log()
+    finally:
+        flow.kill()
+        del world.pods[0]["metadata"]["deletionTimestamp"]
+        world.hub.write("pods.yaml", *world.pods)
+    wait_for("as before", lambda: set(world.names(world.outside, "tcp", world.near.address, 30050, 12)) == {"edge-1.a", "edge-2.b"})
 
 
 def test_a_port_that_a_process_holds_is_left_alone(world):

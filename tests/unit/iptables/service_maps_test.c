@@ -407,15 +407,22 @@ kernel_knows_calls_from_outside(void **state)
 	follow(false, true, true, true);
 }
 
-/* What the proxy is to put into TLS never goes past it, not even for the caller's address. */
+/* Of externalTrafficPolicy: Local. What the proxy is to put into TLS never goes past it, not even
+ * for the caller's address. A leaving endpoint of this node serves on while it has no other. */
 static void
-kernel_leaves_tls_to_the_proxy(void **state)
+kernel_serves_local_calls(void **state)
 {
-	static const char json[] =
-		"{\"ns\":\"default\",\"name\":\"s\",\"datapath\":\"kernel\",\"externalLocal\":true,"
-		"\"tls\":[{\"policy\":\"default/p\",\"host\":\"a.example\"}],\"ports\":["
-		"{\"port\":80,\"mode\":\"tcp\",\"nodePort\":30000,%sndpoints\":"
-		"[{\"node\":\"n\",\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":5000}]}]}";
+#define AT(node, ip, flags)                                                                        \
+	"{\"node\":\"" node "\",\"flags\":" flags ",\"givenIP\":\"" ip "\",\"givenPort\":5000}"
+	static const struct {
+		const char *endpoints;
+		unsigned external, sources;
+	} cases[] = {
+		{"\"endpoints\":[" AT("n", "10.0.0.1", "3"), 1, 1},
+		{"\"tls\":1,\"tlsEndpoints\":[" AT("n", "10.0.0.1", "3"), 1, 0},
+		{"\"endpoints\":[" AT("a", "10.0.0.2", "3"), 0, 0},
+		{"\"endpoints\":[" AT("n", "10.0.0.1", "6") "," AT("a", "10.0.0.2", "3"), 1, 1},
+	};
 	const struct self self = {.node = "n", .site = "", .zone = ""};
 	struct lab lab = {.snapshot = snapshot_new(true)};
 	struct iptables_config config = {.interface = "lo",
@@ -441,8 +448,14 @@ kernel_leaves_tls_to_the_proxy(void **state)
 	iptables_addresses(lab.ipt, list);
 	address_list_unref(&list);
 	assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
-	for (int tls = 0; tls < 2; tls++) {
-		auto_free char *text = xasprintf(json, tls ? "\"tls\":1,\"tlsE" : "\"e");
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *text =
+			xasprintf("{\"ns\":\"default\",\"name\":\"s\",\"datapath\":\"kernel\","
+				  "\"externalLocal\":"
+				  "true,\"tls\":[{\"policy\":\"default/"
+				  "p\",\"host\":\"a.example\"}],\"ports\":["
+				  "{\"port\":80,\"mode\":\"tcp\",\"nodePort\":30000,%s]}]}",
+				cases[i].endpoints);
 		struct view *v = NULL;
 		struct change c = {"default", "s", NULL};
 		struct snapshot *next;
@@ -456,13 +469,14 @@ kernel_leaves_tls_to_the_proxy(void **state)
 		snapshot_unref(&lab.snapshot);
 		lab.snapshot = next;
 		check(&lab);
-		assert_int_equal(elements_of(&lab, RULES_EXTERNAL), 1);
-		assert_int_equal(elements_of(&lab, RULES_SOURCES), tls ? 0 : 1);
+		assert_int_equal(elements_of(&lab, RULES_EXTERNAL), cases[i].external);
+		assert_int_equal(elements_of(&lab, RULES_SOURCES), cases[i].sources);
 	}
 	assert_int_equal(iptables_remove(lab.ipt, &err), 0);
 	iptables_close(&lab.ipt);
 	snapshot_unref(&lab.snapshot);
 	loop_free(&lab.loop);
+#undef AT
 }
 
 int
@@ -474,7 +488,7 @@ main(void)
 		cmocka_unit_test(kernel_knows_who_may_call),
 		cmocka_unit_test(kernel_follows_both_families),
 		cmocka_unit_test(kernel_knows_calls_from_outside),
-		cmocka_unit_test(kernel_leaves_tls_to_the_proxy),
+		cmocka_unit_test(kernel_serves_local_calls),
 	};
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {

@@ -124,10 +124,10 @@ build(const char *endpoints, const struct dial_guard *g)
 {
 	const struct self self = {
 		.node = "me", .site = "", .zone = "", .forward = true, .guard = g};
-	auto_free char *json =
-		xasprintf("{\"ns\":\"n\",\"name\":\"w\",\"clusterIP\":\"127.0.0.9\","
-			  "\"ports\":[{\"port\":80,\"mode\":\"tcp\",\"endpoints\":[%s]}]}",
-			endpoints);
+	auto_free char *json = xasprintf(
+		"{\"ns\":\"n\",\"name\":\"w\",\"clusterIP\":\"127.0.0.9\",\"externalLocal\":true,"
+		"\"ports\":[{\"port\":80,\"mode\":\"tcp\",\"endpoints\":[%s]}]}",
+		endpoints);
 	struct err err = {0};
 	struct service *s;
 	struct view *v;
@@ -146,12 +146,12 @@ told(const struct service *s)
 	static char text[512];
 	const struct service_port *p = &s->ports[0];
 	char to[ADDR_TEXT_MAX];
-	size_t at = 0;
+	size_t at = 0, most = service_port_most(p, true);
 
 	text[0] = '\0';
-	for (size_t i = 0; i < p->n_endpoints + (size_t)p->n_refused; i++) {
+	for (size_t i = 0; i < most + p->n_refused; i++) {
 		const struct endpoint *e = &p->endpoints[i];
-		bool refused = i >= p->n_endpoints;
+		bool refused = i >= most;
 
 		assert_true((e->via == VIA_REFUSED) == refused);
 		at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", at > 0 ? ", " : "",
@@ -276,6 +276,35 @@ test_recheck(void **state)
 	dial_guard_unref(&after);
 }
 
+/* One that leaves and is for calls from outside alone stays that, or is refused. */
+static void
+test_recheck_a_leaving_one(void **state)
+{
+	static const char endpoints[] = GIVEN("10.0.0.1") "," GIVEN(
+		"10.0.0.2") ","
+			    "{\"node\":\"me\",\"flags\":6,"
+			    "\"givenIP\":\"10.0.0.3\",\"givenPort\":80}";
+	struct dial_guard *before = guard_of("", "192.0.2.1"), *ready = guard_of("", "10.0.0.1"),
+			  *leaving = guard_of("", "10.0.0.3");
+	struct service *s = build(endpoints, before), *next;
+
+	(void)state;
+	assert_string_equal(told(s), "given 10.0.0.1:80, given 10.0.0.2:80, given 10.0.0.3:80");
+	assert_int_equal(s->ports[0].n_endpoints, 2);
+	next = service_recheck(s, ready);
+	assert_string_equal(told(next), "given 10.0.0.2:80, given 10.0.0.3:80, own 10.0.0.1:80");
+	assert_int_equal(next->ports[0].n_endpoints, 1);
+	service_unref(&next);
+	next = service_recheck(s, leaving);
+	assert_string_equal(told(next), "given 10.0.0.1:80, given 10.0.0.2:80, own 10.0.0.3:80");
+	assert_int_equal(next->ports[0].n_endpoints, 2);
+	service_unref(&next);
+	service_unref(&s);
+	dial_guard_unref(&before);
+	dial_guard_unref(&ready);
+	dial_guard_unref(&leaving);
+}
+
 /* Of two addresses one becomes our own: the other one stays. */
 static void
 test_recheck_one_of_two(void **state)
@@ -338,6 +367,7 @@ main(void)
 		cmocka_unit_test(test_services),
 		cmocka_unit_test(test_exceptions),
 		cmocka_unit_test(test_recheck),
+		cmocka_unit_test(test_recheck_a_leaving_one),
 		cmocka_unit_test(test_recheck_one_of_two),
 		cmocka_unit_test(test_an_own_address_of_an_earlier_route),
 	};

@@ -175,6 +175,73 @@ ready_ones_serve_else_leaving_ones(void **state)
 	assert_string_equal(ways(POD("a", "far", "6"), "b", ""), "+1");
 }
 
+/* Calls from outside that may only go to this node's endpoints go to a leaving one while this node
+ * has no other, as in Kubernetes; nobody else does. */
+static void
+a_local_leaving_one_serves_calls_from_outside(void **state)
+{
+#define LOCAL(more)                                                                                \
+	"{\"ns\":\"shop\",\"name\":\"s\"" more ",\"ports\":[{\"port\":1,\"mode\":\"tcp\","         \
+	"\"nodePort\":30000,\"endpoints\":["
+#define AT(node, ip, flags)                                                                        \
+	"{\"node\":\"" node "\",\"flags\":" flags ",\"givenIP\":\"" ip "\",\"givenPort\":1}"
+#define OUTSIDE ",\"externalLocal\":true"
+	static const struct {
+		const char *json;
+		unsigned n, leaving, refused;
+	} cases[] = {
+		{LOCAL(OUTSIDE) AT("me", "10.0.0.2", "6") "," AT("a", "10.0.0.1", "3"), 1, 1, 0},
+		{LOCAL("") AT("me", "10.0.0.2", "6") "," AT("a", "10.0.0.1", "3"), 1, 0, 0},
+		/* another ready one here; only leaving ones everywhere; leaving ones elsewhere; not
+		 * serving */
+		{LOCAL(OUTSIDE) AT("me", "10.0.0.2", "6") "," AT("me", "10.0.0.1", "3"), 1, 0, 0},
+		{LOCAL(OUTSIDE) AT("me", "10.0.0.2", "6") "," AT("a", "10.0.0.1", "6"), 2, 0, 0},
+		{LOCAL(OUTSIDE) AT("b", "10.0.0.2", "6") "," AT("a", "10.0.0.1", "3"), 1, 0, 0},
+		{LOCAL(OUTSIDE) AT("me", "10.0.0.2", "4") "," AT("a", "10.0.0.1", "3"), 1, 0, 0},
+		/* a refused one counts once */
+		{LOCAL(OUTSIDE) AT("me", "127.0.0.1", "6") "," AT("me", "127.0.0.2", "6") "," AT(
+			 "me", "127.0.0.3", "6") "," AT("a", "10.0.0.1", "6"),
+			1, 0, 3},
+		/* internalTrafficPolicy: Local holds for both */
+		{LOCAL(OUTSIDE ",\"localOnly\":true")
+				AT("me", "10.0.0.2", "6") "," AT("a", "10.0.0.1", "3"),
+			1, 0, 0},
+		/* the refused ones come behind */
+		{LOCAL(OUTSIDE) AT("me", "10.0.0.2", "6") "," AT("a", "127.0.0.1", "3") "," AT(
+			 "a", "10.0.0.1", "3"),
+			1, 1, 1},
+	};
+	struct self self = {.node = "me", .site = "", .zone = ""};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *json = xasprintf("%s]}]}", cases[i].json);
+		const struct service_port *p;
+		struct view *v;
+		struct service *s;
+
+		assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+		s = service_build(v, &self, 5, 77);
+		view_free(&v);
+		p = &s->ports[0];
+		assert_int_equal(p->n_endpoints, cases[i].n);
+		assert_int_equal(p->n_leaving, cases[i].leaving);
+		assert_int_equal(p->n_refused, cases[i].refused);
+		if (cases[i].leaving > 0) {
+			assert_string_equal(p->endpoints[0].node, "a");
+			assert_string_equal(p->endpoints[1].node, "me");
+			assert_int_equal(p->endpoints[1].flags,
+				ENDPOINT_SERVING | ENDPOINT_TERMINATING | ENDPOINT_LOCAL);
+		}
+		if (cases[i].refused > 0)
+			assert_int_equal(service_port_refused(p)->via, VIA_REFUSED);
+		service_unref(&s);
+	}
+#undef OUTSIDE
+#undef AT
+#undef LOCAL
+}
+
 static void
 everything_is_in_the_service(void **state)
 {
@@ -499,6 +566,7 @@ main(void)
 		cmocka_unit_test(given_addresses_are_dialled_as_given),
 		cmocka_unit_test(both_families_are_ways),
 		cmocka_unit_test(ready_ones_serve_else_leaving_ones),
+		cmocka_unit_test(a_local_leaving_one_serves_calls_from_outside),
 		cmocka_unit_test(everything_is_in_the_service),
 		cmocka_unit_test(the_hub_reaches_the_rest),
 		cmocka_unit_test(whose_agent_is_dialled),

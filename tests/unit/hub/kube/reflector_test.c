@@ -187,9 +187,20 @@ put_other(struct cluster *c, const char *source, const char *text)
 	tree_free(&t);
 }
 
-#define MANY                                                                                       \
-	"kind: Service\napiVersion: v1\nmetadata: {name: many}\n"                                  \
-	"spec: {selector: {app: x}, ports: [{port: 80, name: http}]}\n"
+/* The Service of the recorded slices, and their pods. */
+static void
+put_many(struct cluster *c)
+{
+	put_other(c, "m",
+		"kind: Service\napiVersion: v1\nmetadata: {name: many}\n"
+		"spec: {selector: {app: x}, ports: [{port: 80, name: http}]}\n");
+	for (unsigned i = 0; i < 8; i++) {
+		auto_free char *pod =
+			xasprintf("kind: Pod\napiVersion: v1\nmetadata: {name: many-%u}\n", i);
+
+		put_other(c, "m", pod);
+	}
+}
 
 /* Slices that are re-packed over several events end as a list of them ends; nulls among them. */
 static void
@@ -199,7 +210,7 @@ slices_are_repacked(void **state)
 	auto_free char *watched = NULL, *listed = NULL;
 
 	api_reset(b);
-	put_other(b->cluster, "m", MANY);
+	put_many(b->cluster);
 	api_say_recorded(b, "13-list-empty", 0);
 	api_say_recorded(b, "26-many-slices-watch", 7);
 	api_begin(b, KUBE_SLICE, 0);
@@ -208,7 +219,7 @@ slices_are_repacked(void **state)
 	assert_int_equal(stats(b)->events, 11);
 	watched = view_of(b->cluster, "many");
 	api_reset(b);
-	put_other(b->cluster, "m", MANY);
+	put_many(b->cluster);
 	api_say_recorded(b, "26-many-slices-list-after", 0);
 	api_begin(b, KUBE_SLICE, 0);
 	api_until(b, b->n_requests >= 2);

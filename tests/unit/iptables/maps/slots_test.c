@@ -201,6 +201,25 @@ each_family_has_its_own(void **state)
 	}
 }
 
+/* The leaving one behind the others is for calls from outside that stay on this node. */
+static void
+a_leaving_one_is_for_local_calls(void **state)
+{
+	struct service_port p = port_with(3);
+	struct slots plan;
+
+	(void)state;
+	p.n_endpoints = 2;
+	p.n_leaving = 1;
+	endpoints[2].flags = ENDPOINT_LOCAL | ENDPOINT_SERVING | ENDPOINT_TERMINATING;
+	make(&plan, &p, false, NULL);
+	assert_true(plan.n == 2 && slots_of(&plan, 0x0a000002) == 0);
+	slots_fini(&plan);
+	slots_make(&plan, &p, &(struct slots_ask){.local = true});
+	assert_true(plan.n == 1 && slots_of(&plan, 0x0a000002) == 1);
+	slots_fini(&plan);
+}
+
 static void
 doubles_count_once(void **state)
 {
@@ -230,6 +249,7 @@ main(void)
 		cmocka_unit_test(best_tier_that_lives),
 		cmocka_unit_test(only_what_the_kernel_can_reach),
 		cmocka_unit_test(each_family_has_its_own),
+		cmocka_unit_test(a_leaving_one_is_for_local_calls),
 		cmocka_unit_test(doubles_count_once),
 	};
 

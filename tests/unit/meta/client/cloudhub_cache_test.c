@@ -288,6 +288,34 @@ stored_ones_stay_until_the_list(void **state)
 	assert_true(cloudhub_cache_ask(b->m, &q));
 }
 
+/* The cluster was restored from an older etcd, whose versions count on from there. */
+static void
+a_new_connection_may_know_lower_versions(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, KUBE_SERVICE, "old", SERVICE("old", "90", "80"));
+	put(b, KUBE_SERVICE, "web", SERVICE("web", "100", "80"));
+	list(b, KUBE_POD, "old", "[]");
+	list(b, KUBE_POD, "web", "[" POD("web-0", "100", "172.17.0.2") "]");
+	drain(b);
+	assert_int_equal(b->n_told, 2);
+
+	cloudhub_cache_begin(b->m);
+	list(b, KUBE_SERVICE, NULL,
+		"{\"metadata\":{\"resourceVersion\":\"60\"},\"items\":[" SERVICE(
+			"web", "50", "81") "]}");
+	drain(b);
+	assert_non_null(strstr(b->told, "-old"));
+	assert_non_null(strstr(b->told, "+web"));
+	list(b, KUBE_POD, "web", "[" POD("web-0", "51", "172.17.0.3") "]");
+	assert_string_equal(drain(b), "+web");
+	assert_non_null(strstr(b->json, "\"port\":81"));
+	assert_non_null(strstr(b->json, "172.17.0.3"));
+	/* What comes later on the same connection is compared again. */
+	assert_int_equal(put(b, KUBE_SERVICE, "web", SERVICE("web", "49", "82")), 1);
+}
+
 static void
 a_delete_takes_the_stored_one(void **state)
 {
@@ -420,6 +448,7 @@ main(void)
 		CASE(lists_delete),
 		CASE(pods_of_two_lists),
 		CASE(stored_ones_stay_until_the_list),
+		CASE(a_new_connection_may_know_lower_versions),
 		CASE(a_delete_takes_the_stored_one),
 		CASE(the_store_lost_everything),
 		CASE(not_now),

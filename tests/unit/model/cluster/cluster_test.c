@@ -278,8 +278,7 @@ slices_are_joined_to_pods(void **state)
 			"{addresses: [172.17.0.2], nodeName: n1, targetRef: {kind: Pod, name: a}},"
 			"{addresses: [172.17.0.2], nodeName: n2}"));
 	assert_string_equal(endpoints_of(kit_cluster),
-		"[{\"node\":\"n1\",\"flags\":3,\"givenIP\":\"172.17.0.2\",\"givenPort\":8080},"
-		"{\"node\":\"n2\",\"flags\":3,\"givenIP\":\"172.17.0.2\",\"givenPort\":8080}]}]}");
+		"[{\"node\":\"n2\",\"flags\":3,\"givenIP\":\"172.17.0.2\",\"givenPort\":8080}]}]}");
 	kit_say(kit_cluster, "a.yaml",
 		POD("a", "n1", "containers: [{ports: [{containerPort: 8080, hostPort: 5}]}]",
 			IPS("172.17.0.2", "192.0.2.1")));
@@ -295,6 +294,32 @@ slices_are_joined_to_pods(void **state)
 		"{\"node\":\"n2\",\"pod\":\"b\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
 		"8080,"
 		"\"hostIP\":\"192.0.2.2\",\"hostPort\":6}]}]}");
+}
+
+/* A Pod that was evicted or force-deleted goes before its slice says so. Its address is another
+ * pod's on other nodes. */
+static void
+the_endpoint_of_a_pod_that_is_gone_is_left_out(void **state)
+{
+	(void)state;
+	kit_say(kit_cluster, "l.yaml",
+		SERVICE("s", NUMBER) SLICE("s-1", "s", "{port: 8080}",
+			"{addresses: [172.17.0.2], nodeName: n1, targetRef: {kind: Pod, name: b}},"
+			"{addresses: [172.17.0.3], nodeName: n1, targetRef: {kind: Pod, name: "
+			"a}}"));
+	assert_string_equal(endpoints_of(kit_cluster), "[]}]}");
+	assert_string_equal(cluster_reason(kit_cluster, "default", "s"),
+		"port 80: no pod with an address; its endpoints name pods that do not exist, such "
+		"as a");
+	kit_say(kit_cluster, "p.yaml",
+		POD("a", "n1", "containers: []", IPS("172.17.0.3", "192.0.2.1"))
+			POD("b", "n1", "containers: []", IPS("172.17.0.2", "192.0.2.1")));
+	assert_non_null(strstr(endpoints_of(kit_cluster), "172.17.0.2"));
+	kit_say(kit_cluster, "p.yaml",
+		POD("a", "n1", "containers: []", IPS("172.17.0.3", "192.0.2.1")));
+	assert_string_equal(endpoints_of(kit_cluster),
+		"[{\"node\":\"n1\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.3\",\"podPort\":"
+		"8080,\"hostIP\":\"192.0.2.1\"}]}]}");
 }
 
 static void
@@ -619,7 +644,8 @@ life_of_a_pod(void **state)
 
 	(void)state;
 	kit_say(kit_cluster, "s.yaml",
-		SERVICE("life", "selector: {app: life}, ports: [{name: http, port: 80}]"));
+		SERVICE("life", "selector: {app: life}, ports: [{name: http, port: 80}]")
+			POD("life", "edge-1", "containers: []", IPS("10.244.1.77", "192.0.2.1")));
 	kit_drop_changes(kit_cluster);
 	kit_read_data(&b, "life-slices.json");
 	assert_int_equal(b.n, ARRAY_LEN(flags));
@@ -721,6 +747,7 @@ main(void)
 		T(conditions_of_pods),
 		T(slices_before_endpoints_before_selector),
 		T(slices_are_joined_to_pods),
+		T(the_endpoint_of_a_pod_that_is_gone_is_left_out),
 		T(doubles_over_slices_are_one_and_the_better_stays),
 		T(sites_and_public_addresses_come_from_nodes),
 		T(protocol_of_a_port),
