@@ -509,7 +509,7 @@ meta_hub(const struct meta *m, struct meta_hub *to)
 {
 	struct hub_client_hub hub;
 
-	if (m->feed == NULL || !hub_client_hub(m->feed, &hub))
+	if (m == NULL || m->feed == NULL || !hub_client_hub(m->feed, &hub))
 		return false;
 	meta_pass_hub(&hub, to);
 	return true;
@@ -529,10 +529,16 @@ meta_node_certificate(const struct meta *m)
 	return m != NULL && m->feed != NULL ? hub_client_certificate(m->feed) : 0;
 }
 
-bool
-meta_refuses_node(const struct meta *m, const char *node, const char *serial)
+const char *
+meta_revoked_nodes(const struct meta *m)
 {
-	return m == NULL || m->feed == NULL || hub_client_refuses_node(m->feed, node, serial);
+	return m != NULL && m->feed != NULL ? hub_client_revoked_nodes(m->feed) : NULL;
+}
+
+bool
+meta_refuses_node(const char *revoked_nodes, const char *node, const char *serial)
+{
+	return revoked_nodes == NULL || hub_client_refuses_node(revoked_nodes, node, serial);
 }
 
 bool

@@ -53,9 +53,8 @@ struct meta_config {
 	uint8_t encrypt; /* enum encrypt: of services that do not say */
 	/* checks endpoints; referenced. NULL: only the static rules */
 	const struct dial_guard *guard;
-	/* meta_hub, meta_node_certificate, or what meta_refuses_node or meta_has_node_rules
-	 * says has changed; called with
-	 * the arg of `use`; may be NULL */
+	/* meta_hub, meta_node_certificate, meta_revoked_nodes or what meta_has_node_rules says has
+	 * changed; called with the arg of `use`; may be NULL */
 	loop_fn *hub_changed;
 	loop_fn *ranges_changed; /* of meta_pod_ranges; called with the same arg; may be NULL */
 	meta_asked_fn *asked; /* the hub asks a question; called with the same arg; may be NULL */
@@ -82,14 +81,16 @@ struct meta_hub {
 	const struct proxy *proxy;
 	char target[MESH_NODE_MAX + 16]; /* host:port to request from the proxy */
 };
-/* False: no hub has sent a hello yet. */
+/* False: no hub has sent a hello yet, or meta is NULL. */
 bool meta_hub(const struct meta *meta, struct meta_hub *to);
-/* As hub_client_node_ctx, hub_client_certificate, hub_client_refuses_node and
- * hub_client_has_node_rules. */
+/* As hub_client_node_ctx, hub_client_certificate, hub_client_revoked_nodes and
+ * hub_client_has_node_rules; meta NULL: as without a hub client. */
 int meta_node_ctx(const struct meta *meta, bool server, struct ssl_ctx_st **ctx, struct err *err);
 uint64_t meta_node_certificate(const struct meta *meta);
-bool meta_refuses_node(const struct meta *meta, const char *node, const char *serial);
+const char *meta_revoked_nodes(const struct meta *meta);
 bool meta_has_node_rules(const struct meta *meta);
+/* As hub_client_refuses_node; revoked_nodes NULL: true. */
+bool meta_refuses_node(const char *revoked_nodes, const char *node, const char *serial);
 /* As hub_client_known_hub, and hub_client_find_hubs. */
 bool meta_known_hub(const struct meta *meta, size_t i, struct meta_hub *to);
 void meta_find_hubs(struct meta *meta);

@@ -31,7 +31,7 @@ edgewayctl_SOURCES = src/ctl/ctl_main.c src/common/ctl_answer.c src/common/ctl_a
 	src/ctl/ctl_doctor.c src/ctl/ctl_doctor.h src/ctl/ctl_doctor_disk.c src/ctl/ctl_doctor_hub.c src/ctl/ctl_doctor_machine.c src/ctl/ctl_doctor_machine.h src/ctl/ctl_doctor_parts.h src/ctl/ctl_doctor_view.c src/ctl/ctl_findings.c src/ctl/ctl_findings.h src/common/checks.c src/common/checks.h src/common/findings.c src/common/findings.h \
 	src/ctl/ctl_hub_findings.c src/ctl/ctl_hub_findings.h \
 	src/ctl/ctl_kernel.c src/ctl/ctl_kernel.h src/ctl/ctl_legacy.c src/ctl/ctl_legacy.h src/ctl/ctl_pods.c src/ctl/ctl_pods.h src/ctl/ctl_redact.c src/ctl/ctl_redact.h \
-	src/ctl/ctl_machine.c src/ctl/ctl_machine.h src/ctl/ctl_resolve.c src/ctl/ctl_resolve.h src/ctl/ctl_run.c src/ctl/ctl_run.h src/ctl/ctl_screen.c src/ctl/ctl_screen.h src/ctl/ctl_trace.c src/ctl/ctl_status.c src/ctl/ctl_table.c src/ctl/ctl_table.h src/ctl/ctl_tap.c src/ctl/ctl_tap.h src/ctl/ctl_tar.c src/ctl/ctl_tar.h src/ctl/ctl_top.c src/ctl/ctl_top.h src/ctl/ctl_usage.c src/ctl/ctl_usage.h
+	src/ctl/ctl_machine.c src/ctl/ctl_machine.h src/ctl/ctl_resolve.c src/ctl/ctl_resolve.h src/ctl/ctl_run.c src/ctl/ctl_run.h src/ctl/ctl_screen.c src/ctl/ctl_screen.h src/ctl/ctl_trace.c src/ctl/ctl_status.c src/ctl/ctl_table.c src/ctl/ctl_table.h src/ctl/ctl_tap.c src/ctl/ctl_tap.h src/ctl/ctl_tar.c src/ctl/ctl_tar.h src/ctl/ctl_top.c src/ctl/ctl_top.h src/ctl/ctl_usage.c src/ctl/ctl_usage.h src/ctl/ctl_within.c src/ctl/ctl_within.h
 edgewayctl_LDADD = $(MODEL_LDADD) -lresolv
 
 if HAVE_CMOCKA

@@ -100,6 +100,25 @@ privileges_keep_thread(uint64_t keep)
 	return rc;
 }
 
+int
+privileges_pass_on(void)
+{
+	const uint64_t held = privileges_held();
+	struct sets s;
+	int rc = read_sets(&s);
+
+	for (unsigned i = 0; i < ARRAY_LEN(s.half); i++)
+		s.half[i].inheritable = s.half[i].effective;
+	if (rc == 0)
+		rc = write_sets(&s);
+	for (unsigned long cap = 0; cap < CAPABILITIES_MAX && rc == 0; cap++) {
+		if ((held >> cap & 1) != 0 &&
+			prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+			rc = -errno;
+	}
+	return rc;
+}
+
 uint64_t
 privileges_held(void)
 {

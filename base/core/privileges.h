@@ -27,6 +27,9 @@ int privileges_keep(uint64_t keep, struct err *err);
 /* Only this thread drops all capabilities but `keep`. 0 or -errno. Threads share memory, so against
  * an attacker who runs code in this thread it is a hurdle, not a boundary. */
 int privileges_keep_thread(uint64_t keep);
+/* What this process holds is also held by the programs that it executes, whatever its user. 0 or
+ * -errno. */
+int privileges_pass_on(void);
 /* The effective capabilities of this thread, one bit each. */
 uint64_t privileges_held(void);
 /* Is PRIVILEGE_FOREIGN_FILES needed for this path: does it belong to another user, or is it a

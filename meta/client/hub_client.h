@@ -134,8 +134,11 @@ int hub_client_node_ctx(
 	const struct hub_client *feed, bool server, struct ssl_ctx_st **ctx, struct err *err);
 /* Changes with each new certificate; 0: none yet. */
 uint64_t hub_client_certificate(const struct hub_client *feed);
-/* Is this certificate of another node revoked, as far as a hub has said? */
-bool hub_client_refuses_node(const struct hub_client *feed, const char *node, const char *serial);
+/* The revoked certificates of other nodes, as far as a hub has said, as message_revoked writes
+ * them; borrowed. */
+const char *hub_client_revoked_nodes(const struct hub_client *feed);
+/* Whether such a list has this certificate. */
+bool hub_client_refuses_node(const char *revoked_nodes, const char *node, const char *serial);
 /* The hub's access has rules for nodes, as far as a hub has said: they do not ask each other. */
 bool hub_client_has_node_rules(const struct hub_client *feed);
 

@@ -143,11 +143,17 @@ hub_client_has_node_rules(const struct hub_client *f)
 	return strstr(f->revoked_nodes, "\n* ") != NULL;
 }
 
+const char *
+hub_client_revoked_nodes(const struct hub_client *f)
+{
+	return f->revoked_nodes;
+}
+
 bool
-hub_client_refuses_node(const struct hub_client *f, const char *node, const char *serial)
+hub_client_refuses_node(const char *revoked_nodes, const char *node, const char *serial)
 {
 	auto_free char *key = xasprintf("\n%s ", node), *valid = NULL;
-	const char *at = strstr(f->revoked_nodes, key);
+	const char *at = strstr(revoked_nodes, key);
 
 	if (at == NULL)
 		return false;

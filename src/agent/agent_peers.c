@@ -39,6 +39,8 @@ struct agent_peers {
 	struct node_peers *out; /* NULL: mesh.direct is off */
 	struct egress_client *outlet;
 	uint64_t certificate; /* of meta_node_certificate, that both use */
+	/* meta_revoked_nodes, which counts on while this agent hands over, and has no meta */
+	char *revoked_nodes;
 	bool has_rules; /* meta_has_node_rules: which only the hub can apply */
 };
 
@@ -49,8 +51,8 @@ agent_peers_refuses(void *arg, const char *node, const char *serial)
 
 	if (p->has_rules)
 		return "the hub's access has rules for nodes: ask it";
-	return meta_refuses_node(p->agent->meta, node, serial) ? "its certificate was revoked"
-							       : NULL;
+	return meta_refuses_node(p->revoked_nodes, node, serial) ? "its certificate was revoked"
+								 : NULL;
 }
 
 /* NULL: the hub introduces this node to others; else why not, with the remedy. */
@@ -300,7 +302,11 @@ agent_peers_use(struct agent *a)
 {
 	struct agent_peers *p = a->peers;
 
-	if (p == NULL || p->door == NULL || a->stopping || meta_node_certificate(a->meta) == 0)
+	if (p == NULL || p->door == NULL || meta_node_certificate(a->meta) == 0)
+		return;
+	free(p->revoked_nodes);
+	p->revoked_nodes = xstrdup(meta_revoked_nodes(a->meta));
+	if (a->stopping)
 		return;
 	if (p->certificate != meta_node_certificate(a->meta))
 		agent_peers_renew(p);
@@ -349,6 +355,7 @@ agent_peers_end(struct agent *a)
 	agent_peers_uninvite(p);
 	node_door_free(&p->door);
 	node_peers_free(&p->out);
+	free(p->revoked_nodes);
 	free(p);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/core/privileges.h"
 #include "base/core/util.h"
 
 /* A request expires well before its sender gives up: nothing is started after that. */
@@ -88,6 +89,9 @@ spawner_serve(int fd, char **argv)
 	for (size_t i = 0; i < ARRAY_LEN(not_ours); i++)
 		signal(not_ours[i], SIG_IGN);
 	prctl(PR_SET_NAME, "edgeway-starter");
+	/* a program that another user than root executes has no others; where they cannot be passed
+	 * on, it says itself what it lacks */
+	(void)privileges_pass_on();
 	while (recv(fd, &wish, sizeof wish, 0) == (ssize_t)sizeof wish) {
 		struct answer a = {.id = wish.id};
 

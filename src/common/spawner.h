@@ -2,8 +2,9 @@
  * A process that starts the agent's program again, for `edgewayctl upgrade`: restrictions that the
  * agent takes on (sandbox.h) would also hold for any program it executes, including its own newer
  * version. So this process is forked before that. It has no files open, executes no other program,
- * accepts one command only, and ends with the agent. Nothing blocks on it: a stopped process delays
- * nobody, and starts nothing later. Loop 0.
+ * accepts one command only, and ends with the agent. What it starts has the privileges that it has
+ * itself, also where the user is not root. Nothing blocks on it: a stopped process delays nobody,
+ * and starts nothing later. Loop 0.
  *
  *	spawner_new(&s, argv, &err);	// one thread yet; privileges are reduced already
  *	spawner_run(s, loop, on_started, arg);

@@ -1,12 +1,13 @@
 #include "src/ctl/ctl_ask.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "base/core/sock.h"
+#include "base/http/http1.h"
 
 enum { PATIENCE_S = 10 }; /* longer than HUB_ASK_MS of hub/hub_ask.c */
 
@@ -55,23 +56,32 @@ ctl_ask_exchange(int fd, struct buf *request, struct buf *answer, struct err *er
 	return 0;
 }
 
-/* Leaves the body in `answer`. */
+/* Leaves the body in `answer`. A daemon that dies, or has too many connections, ends this one
+ * within its answer. */
 static int
 ctl_ask_split(struct buf *answer, struct err *err)
 {
+	static const char begin[] = "HTTP/1.";
 	const char *text = buf_str(answer);
-	const char *body = strstr(text, "\r\n\r\n");
-	int status = 0;
+	const size_t len = buf_len(answer);
+	struct http1_head head;
+	size_t from = 0;
+	ssize_t n = http1_find_end(text, len, &from);
 
-	if (body == NULL || sscanf(text, "HTTP/1.%*d %d", &status) != 1)
+	if (strncmp(text, begin, MIN(len, strlen(begin))) != 0 || n < 0 ||
+		(n > 0 && http1_parse_response(&head, text, (size_t)n, false) != 0))
 		return err_set(err, EPROTO,
 			"bad answer: not HTTP; is this the admin socket of an Edgeway daemon?");
-	buf_consume(answer, (size_t)(body + 4 - text));
-	if (status / 100 == 2)
+	if (n == 0 || (head.framing == HTTP1_LENGTH && len - (size_t)n < head.length))
+		return err_set(err, EPROTO,
+			"no whole answer from the daemon: it has ended the connection; its log "
+			"says whether it has stopped or has too many connections");
+	buf_consume(answer, (size_t)n);
+	if (head.status / 100 == 2)
 		return 0;
 	text = buf_str(answer);
 	return err_set(err, EREMOTEIO, "%s%.*s",
-		status == 404 ? "this daemon does not know the command (agent or hub?): " : "",
+		head.status == 404 ? "this daemon does not know the command (agent or hub?): " : "",
 		(int)strcspn(text, "\n"), text);
 }
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <sys/fsuid.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "src/ctl/ctl_redact.h"
 #include "src/ctl/ctl_run.h"
 #include "src/ctl/ctl_tar.h"
+#include "src/ctl/ctl_within.h"
 
 enum {
 	MEMBER_MOST = 64 << 20,
@@ -162,8 +162,9 @@ bundle_open_as(const struct ucred *daemon, int base, const char *path)
 	fsuid = setfsuid(daemon->uid);
 	if (as_another && (uid_t)setfsuid((uid_t)-1) != daemon->uid)
 		fd = -EPERM; /* no CAP_SETUID */
-	else if ((fd = openat(base, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) < 0)
-		fd = -errno;
+	else
+		fd = within_open(
+			base, path[0] == '/' ? WITHIN_ROOT : WITHIN_FOLDER, path, FILE_MOST);
 	setfsuid((uid_t)fsuid);
 	setfsgid((gid_t)fsgid);
 	if (as_another)
@@ -171,8 +172,9 @@ bundle_open_as(const struct ucred *daemon, int base, const char *path)
 	return fd;
 }
 
-/* The daemon's arguments name this file. It is opened with the daemon's rights: a compromised
- * daemon must not make root put one of root's files into the archive. */
+/* The daemon's arguments name this file. It is opened with the daemon's rights, and as it sees it
+ * in its container: a compromised daemon must not make root put one of root's, or of the host's,
+ * files into the archive. */
 static void
 bundle_read_config(struct bundle *b, const struct ucred *daemon, const char *config)
 {
@@ -180,19 +182,15 @@ bundle_read_config(struct bundle *b, const struct ucred *daemon, const char *con
 		xasprintf("/proc/%d/%s", (int)daemon->pid, config[0] == '/' ? "root" : "cwd");
 	auto_fd int base = open(where, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
 	auto_buf struct buf text;
-	struct stat st;
 	const char *problem = "";
 	int rc;
 
 	buf_init(&text, FILE_MOST);
-	config += strspn(config, "/");
 	rc = base >= 0 ? bundle_open_as(daemon, base, config) : -errno;
 	if (rc < 0)
-		problem = strerror(-rc);
+		problem = rc == -EINVAL ? "no regular file" : strerror(-rc);
 	else
 		fd = rc;
-	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
-		problem = "no regular file";
 	while (*problem == '\0' && buf_read(&text, fd, FILE_PIECE) > 0)
 		;
 	bundle_add(b, "config.yaml", &text, problem);

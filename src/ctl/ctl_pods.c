@@ -21,7 +21,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MESSAGE_BYTES = 32768, NETWORKS_MAX = 1024, SEEN_MAX = 4096 };
+#include "src/ctl/ctl_within.h"
+
+enum {
+	MESSAGE_BYTES = 32768,
+	NETWORKS_MAX = 1024,
+	SEEN_MAX = 4096,
+	RESOLV_CONF_MOST = 64 << 10,
+	RESOLV_CONF_LINES = 4096,
+};
 
 /* --- which networks are attached to the pods' interfaces (rtnetlink(7)) ---------------------- */
 
@@ -174,11 +182,15 @@ hangs_there(int fd, int network, const struct networks *there)
 static void
 read_servers(struct pod *p)
 {
-	auto_free char *path = xasprintf("/proc/%d/root/etc/resolv.conf", p->pid);
-	FILE *f = fopen(path, "re");
+	auto_free char *path = xasprintf("/proc/%d/root", p->pid);
+	auto_fd int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = within_open(root, WITHIN_ROOT, "/etc/resolv.conf", RESOLV_CONF_MOST);
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 	char line[512], text[64];
+	size_t n = 0; /* whoever writes it meanwhile gives it no end */
 
-	while (f != NULL && fgets(line, sizeof line, f) != NULL && p->n_servers < POD_SERVERS_MAX) {
+	while (f != NULL && n++ < RESOLV_CONF_LINES && p->n_servers < POD_SERVERS_MAX &&
+		fgets(line, sizeof line, f) != NULL) {
 		if (sscanf(line, " nameserver %63s", text) == 1 &&
 			inet_pton(AF_INET, text, &p->servers[p->n_servers]) == 1)
 			p->n_servers++;

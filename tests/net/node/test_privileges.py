@@ -1,6 +1,8 @@
 """What agent and hub may do as root: no more than it needs, in every thread, and they still do their whole job."""
 import os
 import re
+import signal
+import types
 
 import pytest
 
@@ -146,14 +148,47 @@ def test_hub_with_foreign_files_keeps_more(other_lab):
     assert "waiting for the folder" not in hub.process.log()
 
 
+def as_another_user(lab, capabilities):
+    """For Hub's `before`: its folder is that user's, and it begins with these capabilities alone, ambient as systemd gives them."""
+    os.chmod(lab.dir, 0o711)
+    sets = ",".join(["-all", *(f"+{c}" for c in capabilities)])
+    return ("sh", "-c", f'chown 12345 {os.path.join(lab.dir, "cloud")} && exec setpriv --reuid 12345 --regid 12345 --clear-groups '
+            f'--inh-caps={sets} --ambient-caps={sets} --bounding-set={sets} "$0" "$@"')
+
+
 def test_hub_needs_no_root(other_lab):
     """Another user, without one capability to begin with: a node joins and is in step, and nobody holds anything."""
-    folder = os.path.join(other_lab.dir, "cloud")
-    os.chmod(other_lab.dir, 0o711)
-    hub = Hub(other_lab, before=("sh", "-c", f'chown 12345 {folder} && exec setpriv --reuid 12345 --regid 12345 --clear-groups '
-                                 '--bounding-set=-all --inh-caps=-all "$0" "$@"'))
+    hub = Hub(other_lab, before=as_another_user(other_lab, ()))
     assert set(held(hub.process).values()) == {0}
     with open(f"/proc/{hub.process.pid}/status") as f:
         assert re.search(r"^Uid:\t12345\t12345\t12345", f.read(), re.M)
     agent = Agent(Node(other_lab, "edge-1", "192.0.2.11"), hub)
     wait_for("in step", lambda: agent.state()["meta"]["synced"])
+
+
+def runs(pid):
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            return "State:\tZ" not in f.read()
+    except FileNotFoundError:
+        return False
+
+
+def test_hub_upgrades_without_root(other_lab):
+    """The unit's user has its capabilities by AmbientCapabilities: each version that takes over has them as well, and does all that the first did."""
+    hub = Hub(other_lab, "--ingress.redirect", "{listen: '127.0.0.1:10260'}", "--ingress.http", "127.0.0.1:80",
+              before=as_another_user(other_lab, ("net_bind_service", "net_admin")))
+    keep = HUB_USUAL | 1 << NET_ADMIN
+    assert held(hub.process)["main"] == keep
+    pid = hub.process.pid
+    for _ in range(2):
+        former = pid
+        p = hub.machine.run(other_lab.program("edgewayctl"), "--socket", hub.socket, "upgrade")
+        pid = int(re.search(r"as process (\d+)", p.stdout).group(1))
+        wait_for("the former has ended", lambda former=former: not runs(former))
+        assert runs(pid) and hub.ready()
+        assert held(types.SimpleNamespace(pid=pid, name="the next hub"))["main"] == keep
+    assert served(hub, 80) and "dnat to 127.0.0.1:10260" in hub.machine.run("nft", "list", "table", "ip", "edgeway-hub").stdout
+    os.kill(pid, signal.SIGTERM)
+    wait_for("its end", lambda: not runs(pid))
+    assert "edgeway-hub" not in hub.machine.run("nft", "list", "tables").stdout

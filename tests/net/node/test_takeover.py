@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import time
 import pytest
 
 from lab import HERE, PATIENCE_S, BARE_PYTHON, Agent, Dialogue, service, wait_for
+from test_node_peers import paths, shake
 
 SECONDS = 6
 QUESTIONS = """
@@ -213,6 +215,47 @@ def test_one_that_hangs(mesh):
         s.close()
     wait_for("goes on", mesh.agent1.ready)
     assert mesh.agent1.process.logged("it did not serve in time") and serves(mesh, "after-hang")
+
+
+def nat_of(agent):
+    return json.loads(agent.ask("/peers")[1])["nat"]
+
+
+def lets_in(mesh, pair):
+    """Whether the first node's door has HTTP/2 with who shows this certificate."""
+    alpn, data = shake(mesh.node2, mesh.node1.address, *pair)
+    return alpn == "edgeway-peer/1" and len(data) > 9 and data[3] == 4  # SETTINGS
+
+
+def revoked(mesh, agent):
+    """A copy of the certificate that this agent had before it joined anew."""
+    copy = [os.path.join(mesh.lab.dir, f"revoked.{x}") for x in ("crt", "key")]
+    for mine, to in zip(paths(agent), copy):
+        shutil.copyfile(mine, to)
+    mesh.hub.ask(f"/nodes/revoke?name={agent.node.name}", "POST")
+    agent.stop()
+    agent.token = mesh.hub.token("--node", agent.node.name)
+    agent.start()
+    return copy
+
+
+def test_what_others_ask_meanwhile(mesh):
+    """With mesh.direct: nat, while the agent has no metadata: operators are answered, other nodes let in, except with a revoked certificate."""
+    before = mesh.agent1
+    before.process.stop()
+    mesh.agents[0] = mesh.agent1 = one = Agent(mesh.node1, None, *before.options, "--mesh.direct", "nat", token=before.token)
+    wait_for("nodes can meet", lambda: nat_of(one) == "ready")
+    old, new = revoked(mesh, mesh.agent2), paths(mesh.agent2)
+    wait_for("it is known", lambda: lets_in(mesh, new) and not lets_in(mesh, old))
+    s, _, _ = ask_for_it(one)
+    with s:
+        assert lets_in(mesh, new) and not lets_in(mesh, old)
+        assert nat_of(one) == "no hub is reached that could introduce it" and one.ask("/debug/state")[0] == 200
+    wait_for("goes on", lambda: one.ready() and nat_of(one) == "ready")
+    assert lets_in(mesh, new) and not lets_in(mesh, old) and serves(mesh, "after-questions")
+    assert one.process.stop() == 0
+    mesh.agents[0] = mesh.agent1 = before
+    before.start()
 
 
 def another_is_refused(mesh):

@@ -3,7 +3,9 @@ agent asked through the hub, and the archive for a bug report."""
 import json
 import os
 import re
+import socketserver
 import tarfile
+import threading
 
 import pytest
 
@@ -192,6 +194,40 @@ def test_bundle_of_a_hub(mesh, hub):
     found = members(file)
     assert {n["node"] for n in json.loads(found["nodes.json"])["nodes"]} >= {"edge-1", "edge-2"} and "edgeway_hub_info" in found["metrics.txt"]
     assert secret not in "\n".join(found.values()) and "PRIVATE KEY" not in "\n".join(found.values())
+
+
+class Cutter(socketserver.ThreadingUnixStreamServer):
+    """A daemon that ends within each answer but that of its state."""
+    daemon_threads = True
+    whole = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}"
+
+    class RequestHandlerClass(socketserver.StreamRequestHandler):
+        def handle(self):
+            is_state = b" /debug/state " in self.rfile.readline()
+            while self.rfile.readline().strip():
+                pass
+            body = '{"program": "edgeway-agent", "node": "edge-1"}' if is_state else "edgeway_up 1\n" * 9
+            reply = self.server.whole.format(len(body), body)
+            self.wfile.write(reply[:None if is_state else self.server.sent].encode())
+
+    def __init__(self, path, sent):
+        super().__init__(path, self.RequestHandlerClass)
+        self.sent = sent
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+@pytest.mark.parametrize("sent", [0, 5, 60, 90, 100, 150, -1])
+def test_an_answer_that_is_cut(mesh, sent):
+    """It is taken for none: the daemon has ended, or given the connection's place to another one."""
+    with Cutter(os.path.join(mesh.lab.dir, f"cutter{sent}.sock"), sent) as daemon:
+        ctl = Ctl(mesh, mesh.agent1, mesh.node1)
+        ctl.socket = daemon.server_address
+        problem = "no whole answer from the daemon: it has ended the connection"
+        p = ctl.run("metrics", check=False)
+        assert p.returncode == 1 and p.stdout == "" and p.stderr.startswith(f"edgewayctl: {problem}"), p
+        listed = {m["member"]: m for m in json.loads(ctl("-o", "json", "bundle", os.path.join(mesh.lab.dir, f"cut{sent}.tar.gz")))["members"]}
+        assert listed["state.json"]["problem"] == "" and listed["metrics.txt"]["bytes"] == 0 and listed["metrics.txt"]["problem"].startswith(problem)
+        daemon.shutdown()
 
 
 def judged(ctl, *words):

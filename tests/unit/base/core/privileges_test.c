@@ -72,6 +72,23 @@ keep_two(void)
 	return privileges_held() == (before & two) ? 0 : 8;
 }
 
+/* A user who is not root executes a program: it has what is passed on, and nothing else. */
+static int
+pass_on(void)
+{
+	const uint64_t two = PRIVILEGE_NET_ADMIN | PRIVILEGE_NET_BIND;
+	char wanted[64];
+
+	if (geteuid() != 0 || (privileges_held() & two) != two)
+		return 0;
+	snprintf(wanted, sizeof wanted, "CapEff:\t%016llx", (unsigned long long)two);
+	if (prctl(PR_SET_KEEPCAPS, 1) != 0 || setuid(12345) != 0 ||
+		privileges_keep(two, NULL) != 0 || privileges_pass_on() != 0)
+		return 1;
+	execlp("grep", "grep", "-qx", wanted, "/proc/self/status", NULL);
+	return 2;
+}
+
 static int
 keep_nothing(void)
 {
@@ -130,6 +147,7 @@ keeps_what_is_named(void **state)
 	(void)state;
 	assert_int_equal(in_child(keep_two), 0);
 	assert_int_equal(in_child(keep_nothing), 0);
+	assert_int_equal(in_child(pass_on), 0);
 }
 
 static void
