@@ -125,7 +125,7 @@ def report_bars(results):
         held = sum(x["held"] for x in runs)
         word = "held" if held == len(runs) else "missed" if held == 0 else f"held in {held} of {len(runs)} runs"
         out.append(f"| {name} | {'≥' if runs[0]['least'] else '≤'} {runs[0]['limit']} | {statistics.median(values):.2f} | "
-                   f"{frame.spread(values)} | {word}{', unsteady' if moved(values) > MOVES else ''} |")
+                   f"{frame.spread(values)} | {word}{', unsteady' if moved(values) > MOVES else ''}{', one run' if len(runs) == 1 else ''} |")
     left = [b for b in BENCHES if results.runs(b) == 0]
     silent = [b for b in BENCHES if results.runs(b) > 0 and not any(k[0] == b for k in results.bars)]
     if left:
