@@ -1,6 +1,5 @@
 /* Handshakes on worker threads: what comes of them, and every end. TSan runs this, too. */
 #include <errno.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -254,15 +253,13 @@ take_place(struct near *n, uint16_t client_number, uint64_t now_ms)
 static void
 test_place_of_waiting(void **state)
 {
-	static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 	struct near all[PLACES], late = {.done = 0};
 	int fd[PLACES];
 	unsigned dropped = 0;
 
 	(void)state;
 	memset(all, 0, sizeof all);
-	pthread_mutex_lock(&busy);
-	workers_bed_hold(&busy);
+	workers_bed_hold();
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		assert_true(take_place(&all[i], 3, 0));
 		fd[i] = begin(&all[i], 3);
@@ -270,7 +267,7 @@ test_place_of_waiting(void **state)
 	assert_false(take_place(&late, 3, 60 * 1000));
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		assert_int_equal(all[i].dropped, 0);
-	pthread_mutex_unlock(&busy);
+	workers_bed_release();
 	until(take_place(&late, 3, 60 * 1000));
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		dropped += all[i].dropped;

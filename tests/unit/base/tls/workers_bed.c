@@ -1,5 +1,6 @@
 #include "tests/unit/base/tls/workers_bed.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -76,16 +77,26 @@ workers_bed_free(void **state)
 	return 0;
 }
 
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* a worker may come to it late */
+
 static void
 workers_bed_wait(void *arg)
 {
-	pthread_mutex_lock(arg);
-	pthread_mutex_unlock(arg);
+	(void)arg;
+	pthread_mutex_lock(&busy);
+	pthread_mutex_unlock(&busy);
 }
 
 void
-workers_bed_hold(pthread_mutex_t *busy)
+workers_bed_hold(void)
 {
+	pthread_mutex_lock(&busy);
 	for (size_t i = 0; i < WORKERS; i++)
-		loop_post(loops[i], workers_bed_wait, busy);
+		loop_post(loops[i], workers_bed_wait, NULL);
+}
+
+void
+workers_bed_release(void)
+{
+	pthread_mutex_unlock(&busy);
 }

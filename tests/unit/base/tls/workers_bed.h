@@ -3,8 +3,6 @@
 #ifndef EDGEWAY_TESTS_UNIT_BASE_TLS_WORKERS_BED_H
 #define EDGEWAY_TESTS_UNIT_BASE_TLS_WORKERS_BED_H
 
-#include <pthread.h>
-
 #include "base/tls/tls_workers.h"
 #include "tests/unit/base/tls/tls_keys.h"
 #include "tests/unit/patience.h"
@@ -21,7 +19,8 @@ extern char bulk[BULK]; /* random */
 /* For cmocka_run_group_tests. */
 int workers_bed_make(void **state);
 int workers_bed_free(void **state);
-/* The workers do nothing until the mutex, which the caller has, is free. */
-void workers_bed_hold(pthread_mutex_t *busy);
+/* The workers do nothing between the two. */
+void workers_bed_hold(void);
+void workers_bed_release(void);
 
 #endif

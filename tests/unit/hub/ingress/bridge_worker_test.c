@@ -1,7 +1,6 @@
 /* TLS bridges on worker threads, and without any: bytes, ends and breaks. TSan runs this, too. */
 #include <errno.h>
 #include <linux/sockios.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -422,17 +421,15 @@ test_given_up(void **state)
 static void
 test_place_of_waiting(void **state)
 {
-	static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 	struct bridged all[PLACES], late = {.opened = 0};
 	unsigned dropped = 0;
 
 	(void)state;
-	pthread_mutex_lock(&busy);
-	workers_bed_hold(&busy);
+	workers_bed_hold();
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		bridge(&all[i], client, "hub.example"); /* which says nothing */
 	assert_false(take_place(&late, 60 * 1000));
-	pthread_mutex_unlock(&busy);
+	workers_bed_release();
 	until(take_place(&late, 60 * 1000));
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		dropped += all[i].dropped;

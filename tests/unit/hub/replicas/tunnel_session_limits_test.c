@@ -1,7 +1,6 @@
 /* A node's session on a worker, and without any: what is told of it, slow readers, counts, ids that
  * are used up, and the stop. TSan runs this, too. */
 #include <errno.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -297,7 +296,6 @@ bytes_in(const struct tunnel *t)
 static void
 test_figures_wait_for_no_worker(void **state)
 {
-	pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 	struct session_budget memory = {0};
 	struct tunnel t, other;
 	struct caller c, also, late;
@@ -310,8 +308,7 @@ test_figures_wait_for_no_worker(void **state)
 	stream_write(c.stream, "hello", 5);
 	until(c.n == 5);
 	until(bytes_in(&t) == 5 && tunnel_session_count(other.session) == 1);
-	pthread_mutex_lock(&busy);
-	workers_bed_hold(&busy);
+	workers_bed_hold();
 	alarm(60); /* it would wait forever */
 	until(session_workers_age_ms(bed_workers) > 2000);
 	assert_int_equal(bed_ask(&t, &late, "echo:1", false), 0);
@@ -320,7 +317,7 @@ test_figures_wait_for_no_worker(void **state)
 	assert_int_equal(bytes_in(&t), 5);
 	session_workers_memory(bed_workers, &memory);
 	alarm(0);
-	pthread_mutex_unlock(&busy);
+	workers_bed_release();
 	until(late.answered == 1);
 	stream_close(&late.stream, STREAM_CANCELLED);
 	stream_close(&c.stream, STREAM_CANCELLED);

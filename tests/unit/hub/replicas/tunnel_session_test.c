@@ -1,7 +1,6 @@
 /* A node's session on a worker, and without any: streams, their codes, and a caller's socket that
  * is handed to the worker. TSan runs this, too. */
 #include <errno.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -263,7 +262,6 @@ test_breaks(void **state)
 static void
 test_breaks_wait_for_no_worker(void **state)
 {
-	pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 	struct caller c[4];
 	struct tunnel t;
 	int fds[ARRAY_LEN(c)];
@@ -278,8 +276,7 @@ test_breaks_wait_for_no_worker(void **state)
 		fds[i] = join(&c[i], NULL);
 		bulk_and_back(fds[i], "");
 	}
-	pthread_mutex_lock(&busy);
-	workers_bed_hold(&busy);
+	workers_bed_hold();
 	alarm(60); /* it would wait forever */
 	for (size_t i = 2; i < ARRAY_LEN(c); i++)
 		fds[i] = join(&c[i], NULL);
@@ -289,7 +286,7 @@ test_breaks_wait_for_no_worker(void **state)
 	}
 	patience_turn(loop);
 	alarm(0);
-	pthread_mutex_unlock(&busy);
+	workers_bed_release();
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
 		until(c[i].ended == 1);
 		assert_string_equal(c[i].report.why, i % 2 == 0 ? "told so" : "for another reason");
@@ -310,7 +307,6 @@ on_nothing(void *arg)
 static void
 test_break_of_what_has_ended(void **state)
 {
-	pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 	struct session_worker *w;
 	struct tunnel t;
 	struct caller c;
@@ -326,14 +322,13 @@ test_break_of_what_has_ended(void **state)
 	close(fd); /* a reset */
 	for (int i = 0; i < 20; i++)
 		session_worker_ask(w, on_nothing, NULL);
-	pthread_mutex_lock(&busy);
-	workers_bed_hold(&busy);
+	workers_bed_hold();
 	relay_worker_break(c.relay, "too late");
 	until(c.ended == 1);
 	assert_string_equal(c.report.why, "the socket was reset");
 	for (int i = 0; i < 20; i++)
 		patience_turn(loop);
-	pthread_mutex_unlock(&busy);
+	workers_bed_release();
 	session_worker_ask(w, on_nothing, NULL);
 	bed_end(&t);
 }
