@@ -332,7 +332,8 @@ test_memory_of_what_crosses(void **state)
 		stream_write(calls[n].at_node.stream, bulk, EACH);
 		until(calls[n].at_hub->in.len == STREAM_WINDOW_BASE && waiting(&t[0]) == 0);
 	}
-	assert_in_range(n * EACH, SCANT + 1, SCANT + EACH);
+	/* what of the last but one is still on its way does not count yet */
+	assert_in_range(n * EACH, SCANT + 1, SCANT + 2 * EACH);
 	assert_true(call_begin(&others, &t[1]));
 	for (size_t i = 0; i < n; i++)
 		call_end(&calls[i]);
