@@ -164,15 +164,6 @@ on_reset(void *arg, unsigned code)
 
 static const struct stream_events stream_events = {.reset = on_reset};
 
-static const char *
-egress_field(const struct stream_request *r, const char *name)
-{
-	for (size_t i = 0; i < r->n_fields; i++)
-		if (strcmp(r->fields[i].name, name) == 0)
-			return r->fields[i].value;
-	return "";
-}
-
 /* NULL: the node may open another stream; else why not. */
 static const char *
 egress_account(struct trip *t, const struct caller *caller)
@@ -200,10 +191,11 @@ egress_opened(void *arg, const char *node, struct stream *st, const struct strea
 	struct connector_request q = {
 		.caller = &caller,
 		.host = request->authority,
-		.service = egress_field(request, "edgeway-service"),
-		.dest = egress_field(request, "edgeway-node"),
-		.enforces = strcmp(egress_field(request, "edgeway-enforces"), ALLOW_FROM_KIND) == 0,
-		.encrypted = strcmp(egress_field(request, "edgeway-encrypt"), "1") == 0,
+		.service = stream_field_of(request, "edgeway-service"),
+		.dest = stream_field_of(request, "edgeway-node"),
+		.enforces =
+			strcmp(stream_field_of(request, "edgeway-enforces"), ALLOW_FROM_KIND) == 0,
+		.encrypted = strcmp(stream_field_of(request, "edgeway-encrypt"), "1") == 0,
 		.udp = request->udp,
 	};
 	struct trip *t;
@@ -218,7 +210,7 @@ egress_opened(void *arg, const char *node, struct stream *st, const struct strea
 	t->since_ms = loop_now_ms(o->loop);
 	snprintf(t->node, sizeof t->node, "%s", node);
 	caller_node(&caller, node);
-	caller.hops = hops_parse(egress_field(request, HOPS_FIELD));
+	caller.hops = hops_parse(stream_field_of(request, HOPS_FIELD));
 	if ((*reason = egress_account(t, &caller)) != NULL) {
 		egress_forget(t);
 		return 429;

@@ -20,15 +20,6 @@ struct trip {
 	char *by, *caller, *node, *target;
 };
 
-const char *
-peer_field(const struct stream_request *r, const char *name)
-{
-	for (size_t i = 0; i < r->n_fields; i++)
-		if (strcmp(r->fields[i].name, name) == 0)
-			return r->fields[i].value;
-	return "";
-}
-
 static void
 trip_free(struct trip *t)
 {
@@ -219,8 +210,8 @@ trip_new(struct guest *g, struct stream *st, const struct stream_request *reques
 	t->of = p;
 	t->since_ms = loop_now_ms(p->config.loop);
 	t->by = xstrdup(g->name[0] != '\0' ? g->name : g->address);
-	t->caller = xstrdup(peer_field(request, "edgeway-caller"));
-	t->node = xstrdup(peer_field(request, "edgeway-node"));
+	t->caller = xstrdup(stream_field_of(request, "edgeway-caller"));
+	t->node = xstrdup(stream_field_of(request, "edgeway-node"));
 	t->target = xasprintf("%.260s via %s", request->authority, t->node);
 	t->near = st;
 	t->udp = request->udp;
@@ -254,10 +245,10 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 	int rc;
 
 	*reason = "it was passed on before: this hub passes nothing on twice";
-	if (strcmp(peer_field(request, "edgeway-hop"), "1") != 0)
+	if (strcmp(stream_field_of(request, "edgeway-hop"), "1") != 0)
 		return 508;
 	*reason = "edgeway-node does not name a node";
-	if (!node_name_ok(peer_field(request, "edgeway-node")))
+	if (!node_name_ok(stream_field_of(request, "edgeway-node")))
 		return 400;
 	*reason = "this hub passes on too many streams";
 	if (p->n_trips >= TRIPS_MOST)
@@ -275,10 +266,10 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 	}
 	if (!request->udp)
 		p->config.passes(p->config.arg, t->caller, t->node,
-			peer_field(request, "edgeway-service"), request->authority);
+			stream_field_of(request, "edgeway-service"), request->authority);
 	rc = open_far(t, request);
 	if ((rc == -ENOTCONN || rc == -ESHUTDOWN) &&
-		strcmp(peer_field(request, PEER_BETWEEN), "1") == 0)
+		strcmp(stream_field_of(request, PEER_BETWEEN), "1") == 0)
 		rc = open_beyond(t, request);
 	if (rc == -ENOTCONN || rc == -ESHUTDOWN)
 		peer_forward_refuse(t, 421, "the node's tunnel is not here any more");

@@ -132,8 +132,8 @@ asked_begin(struct guest *g, struct stream *st, const struct stream_request *req
 	const char **reason)
 {
 	struct peers *p = g->of;
-	const char *node = peer_field(request, "edgeway-node"),
-		   *service = peer_field(request, "edgeway-service");
+	const char *node = stream_field_of(request, "edgeway-node"),
+		   *service = stream_field_of(request, "edgeway-service");
 	struct asked *a;
 
 	*reason = "edgeway-node and edgeway-service say no node and no service";

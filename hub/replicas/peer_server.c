@@ -210,8 +210,8 @@ static const struct stream_events list_events = {
 static void
 learn_address(struct guest *g, const struct stream_request *request)
 {
-	unsigned long port = strtoul(peer_field(request, "edgeway-port"), NULL, 10);
-	const char *id = peer_field(request, "edgeway-hub");
+	unsigned long port = strtoul(stream_field_of(request, "edgeway-port"), NULL, 10);
+	const char *id = stream_field_of(request, "edgeway-hub");
 
 	if (port == 0 || port > UINT16_MAX || strcmp(id, g->of->id) == 0 || g->from != NULL)
 		return;
@@ -229,13 +229,13 @@ begin_list(struct guest *g, struct stream *st, const struct stream_request *requ
 	const char **reason)
 {
 	struct peers *p = g->of;
-	const char *name = peer_field(request, "edgeway-name");
+	const char *name = stream_field_of(request, "edgeway-name");
 
 	*reason = "the list is told already";
 	if (g->list != NULL)
 		return 400;
 	*reason = "who asks is not said";
-	if (!peer_proto_id_ok(peer_field(request, "edgeway-hub")) || !peer_proto_name_ok(name))
+	if (!peer_proto_id_ok(stream_field_of(request, "edgeway-hub")) || !peer_proto_name_ok(name))
 		return 400;
 	*reason = "this hub stops";
 	if (p->drain_ms != 0)
@@ -265,10 +265,10 @@ peers_rendezvous(struct guest *g, struct stream *st, const struct stream_request
 {
 	const struct peers_config *c = &g->of->config;
 
-	if (*peer_field(request, RENDEZVOUS_ADDRESS) != '\0')
+	if (*stream_field_of(request, RENDEZVOUS_ADDRESS) != '\0')
 		return c->came(c->arg, st, request, reason);
-	*reason = c->ration(
-		c->arg, peer_field(request, RENDEZVOUS_NODE), peer_field(request, "edgeway-node"));
+	*reason = c->ration(c->arg, stream_field_of(request, RENDEZVOUS_NODE),
+		stream_field_of(request, "edgeway-node"));
 	return *reason != NULL ? 429 : trip_begin(g, st, request, reason);
 }
 

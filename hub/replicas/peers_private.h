@@ -169,6 +169,4 @@ unsigned asked_begin(struct guest *g, struct stream *st, const struct stream_req
 	const char **reason);
 void asked_free_all(struct peers *p);
 
-const char *peer_field(const struct stream_request *r, const char *name);
-
 #endif

@@ -380,8 +380,8 @@ unsigned
 rendezvous_came(struct rendezvous *r, struct stream *st, const struct stream_request *request,
 	const char **reason)
 {
-	const char *id = peer_field(request, RENDEZVOUS_ID),
-		   *node = peer_field(request, RENDEZVOUS_NODE);
+	const char *id = stream_field_of(request, RENDEZVOUS_ID),
+		   *node = stream_field_of(request, RENDEZVOUS_NODE);
 	struct visitor *asker = rendezvous_asker(r, id, node);
 	struct rendezvous_line line;
 	auto_buf struct buf text;
@@ -390,13 +390,13 @@ rendezvous_came(struct rendezvous *r, struct stream *st, const struct stream_req
 	(void)st;
 	buf_init(&text, BUF_UNLIMITED);
 	*reason = "edgeway-address is no address";
-	if (addr_parse(&at, peer_field(request, RENDEZVOUS_ADDRESS), 0, NULL) < 0)
+	if (addr_parse(&at, stream_field_of(request, RENDEZVOUS_ADDRESS), 0, NULL) < 0)
 		return 400;
 	*reason = "nobody waits for this node any more";
 	if (asker == NULL)
 		return 404;
 	rendezvous_introduce(asker, &at,
-		(unsigned)MIN(strtoul(peer_field(request, "edgeway-rtt"), NULL, 10), 2000UL),
+		(unsigned)MIN(strtoul(stream_field_of(request, "edgeway-rtt"), NULL, 10), 2000UL),
 		&line);
 	rendezvous_line_write(&line, &text);
 	snprintf(r->answer, sizeof r->answer, "%.*s", (int)buf_len(&text) - 1, buf_str(&text));

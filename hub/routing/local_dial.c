@@ -97,20 +97,11 @@ on_flow_ended(void *arg, const struct udp_relay_report *report)
 	free_dial(arg);
 }
 
-static const char *
-local_dial_field(const struct stream_request *request, const char *name)
-{
-	for (size_t i = 0; i < request->n_fields; i++)
-		if (strcmp(request->fields[i].name, name) == 0)
-			return request->fields[i].value;
-	return "";
-}
-
 static void
 local_dial_dial(struct dial *d, struct stream *st, const struct stream_request *request,
 	const struct addr *to)
 {
-	unsigned hops = hops_parse(local_dial_field(request, HOPS_FIELD));
+	unsigned hops = hops_parse(stream_field_of(request, HOPS_FIELD));
 	struct loop *loop = d->cloud->loop;
 	struct addr from;
 
@@ -149,7 +140,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	struct dial *d;
 	struct addr to;
 
-	local_dial_charge(c, st, local_dial_field(request, LOCAL_DIAL_CALLER));
+	local_dial_charge(c, st, stream_field_of(request, LOCAL_DIAL_CALLER));
 	if (stream_exceeds(st)) {
 		stream_close(&st, STREAM_REFUSED);
 		return 0;

@@ -5,9 +5,9 @@
  * when it is over or takes long. An endpoint that answers in HTTP/1 is remembered for a while.
  *
  * A session that ends, that its endpoint sends away (GOAWAY), or in which many streams were reset,
- * takes no further streams; those
- * that the endpoint has not processed go elsewhere. One that acknowledges nothing is left like an
- * HTTP/1 connection (dial.h). Without streams it ends after SPAN_POOL. On the worker's loop.
+ * takes no further streams; those that the endpoint has not processed go elsewhere. One that
+ * acknowledges nothing is left like an HTTP/1 connection (dial.h). Without streams it ends after
+ * SPAN_POOL. On the worker's loop.
  */
 #ifndef EDGEWAY_LB_PROXY_H2_UPSTREAM_H
 #define EDGEWAY_LB_PROXY_H2_UPSTREAM_H

@@ -78,6 +78,9 @@ struct stream_request {
 	size_t n_fields; /* <= STREAM_FIELDS_MAX; further received fields are dropped */
 };
 
+/* The value of the first field of this name, borrowed; "": there is none. */
+const char *stream_field_of(const struct stream_request *request, const char *name);
+
 struct stream_events { /* NULL: of no interest; not `reset` */
 	/* Client: 200, or a refusal with a one-line reason ("" when none came); after a refusal,
 	 * close the stream. */

@@ -37,6 +37,15 @@ head_find(const struct h2_section *head, const char *name)
 	return NULL;
 }
 
+const char *
+stream_field_of(const struct stream_request *request, const char *name)
+{
+	for (size_t i = 0; i < request->n_fields; i++)
+		if (strcmp(request->fields[i].name, name) == 0)
+			return request->fields[i].value;
+	return "";
+}
+
 unsigned
 head_status(const struct h2_section *head)
 {

@@ -89,15 +89,6 @@ on_query_reset(void *arg, unsigned code)
 static const struct stream_events query_events = {
 	.readable = on_query_readable, .writable = on_query_writable, .reset = on_query_reset};
 
-static const char *
-query_field(const struct stream_request *r, const char *name)
-{
-	for (size_t i = 0; i < r->n_fields; i++)
-		if (strcmp(r->fields[i].name, name) == 0)
-			return r->fields[i].value;
-	return "";
-}
-
 static bool
 query_may_come(struct agent_queries *all)
 {
@@ -132,7 +123,7 @@ unsigned
 agent_query_opened(struct agent_queries *all, struct stream *st,
 	const struct stream_request *request, const char **reason)
 {
-	const char *target = query_field(request, AGENT_QUERY_TARGET);
+	const char *target = stream_field_of(request, AGENT_QUERY_TARGET);
 	char clean[STREAM_REASON_MAX];
 	struct agent_query *q;
 	unsigned status;

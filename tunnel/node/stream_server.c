@@ -379,20 +379,11 @@ static const struct stream_events stream_events = {.reset = on_reset};
 
 /* --- opening -------------------------------------------------------------------------------- */
 
-static const char *
-stream_server_field(const struct stream_request *r, const char *name)
-{
-	for (size_t i = 0; i < r->n_fields; i++)
-		if (strcmp(r->fields[i].name, name) == 0)
-			return r->fields[i].value;
-	return "";
-}
-
 /* The hub's span is the parent: the caller of the hub decides on sampling for both. */
 static void
 begin_span(struct served_stream *v, const struct stream_request *request)
 {
-	const char *text = stream_server_field(request, "traceparent"),
+	const char *text = stream_field_of(request, "traceparent"),
 		   *colon = strrchr(request->authority, ':');
 	size_t len =
 		colon != NULL ? (size_t)(colon - request->authority) : strlen(request->authority);
@@ -436,7 +427,7 @@ stream_server_asked(struct stream_server *s, struct stream *st,
 	const struct stream_request *request, const char **reason)
 {
 	if (s->queries == NULL ||
-		strcmp(stream_server_field(request, REACHABILITY_ASK), AGENT_QUERY_ASK) != 0)
+		strcmp(stream_field_of(request, REACHABILITY_ASK), AGENT_QUERY_ASK) != 0)
 		return reachability_opened(s->declaration, st, request, reason);
 	if (tunnel_acl_agent(s->allow))
 		return agent_query_opened(s->queries, st, request, reason);
@@ -450,8 +441,7 @@ static unsigned
 stream_server_judge_peer(const struct stream_server *s, const struct dial_target *t,
 	const struct stream_request *request, const char **reason)
 {
-	const char *name = stream_server_field(request, "edgeway-service"),
-		   *slash = strchr(name, '/');
+	const char *name = stream_field_of(request, "edgeway-service"), *slash = strchr(name, '/');
 	const struct service *service = slash == NULL || s->snapshot == NULL
 		? NULL
 		: snapshot_find(
@@ -463,7 +453,7 @@ stream_server_judge_peer(const struct stream_server *s, const struct dial_target
 	*reason =
 		"the Service is not for everybody, and the node does not say that it enforces that";
 	if (service->restricted &&
-		strcmp(stream_server_field(request, "edgeway-enforces"), ALLOW_FROM_KIND) != 0)
+		strcmp(stream_field_of(request, "edgeway-enforces"), ALLOW_FROM_KIND) != 0)
 		return 403;
 	return 0;
 }
@@ -512,7 +502,7 @@ served_stream_new(struct stream_server *s, const char *peer, const struct stream
 	if (peer != NULL)
 		snprintf(caller, sizeof caller, "node:%.*s", (int)sizeof caller - 6, peer);
 	else
-		log_clean(caller, sizeof caller, stream_server_field(request, "edgeway-caller"));
+		log_clean(caller, sizeof caller, stream_field_of(request, "edgeway-caller"));
 	log_clean(clean, sizeof clean, meant);
 	v->authority = xasprintf("%s%c%s%c%s", authority, '\0', caller, '\0', clean);
 	v->caller = v->authority + strlen(authority) + 1;
@@ -533,8 +523,8 @@ stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 {
 	const struct dial_target_request ask = {
 		.authority = request->authority,
-		.service = stream_server_field(request, "edgeway-service"),
-		.meant = peer == NULL ? stream_server_field(request, "edgeway-reach") : "",
+		.service = stream_field_of(request, "edgeway-service"),
+		.meant = peer == NULL ? stream_field_of(request, "edgeway-reach") : "",
 		.udp = request->udp,
 	};
 	struct served_stream *v = served_stream_new(s, peer, request, ask.meant);
@@ -544,7 +534,7 @@ stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 	s->beside += ask.meant[0] != '\0';
 	if (s->spans != NULL && s->spans->on && !request->udp)
 		begin_span(v, request);
-	d->hops = hops_parse(stream_server_field(request, HOPS_FIELD));
+	d->hops = hops_parse(stream_field_of(request, HOPS_FIELD));
 	*reason = HOPS_REASON;
 	status = d->hops < HOPS_MAX ? dial_target_find(look_around(s), &ask, &d->target, reason)
 				    : 508;
@@ -583,11 +573,11 @@ static unsigned
 stream_server_invited(struct stream_server *s, struct stream *st,
 	const struct stream_request *request, const char **reason)
 {
-	const char *id = stream_server_field(request, RENDEZVOUS_ID);
+	const char *id = stream_field_of(request, RENDEZVOUS_ID);
 
 	*reason = "this is no invitation";
 	return s->invited != NULL && rendezvous_id_ok(id)
-		? s->invited(s->arg, st, stream_server_field(request, RENDEZVOUS_NODE), id, reason)
+		? s->invited(s->arg, st, stream_field_of(request, RENDEZVOUS_NODE), id, reason)
 		: 400;
 }
 
@@ -597,7 +587,7 @@ stream_server_opened(
 {
 	if (!request->udp && strcmp(request->authority, RENDEZVOUS_AUTHORITY) == 0)
 		return stream_server_invited(arg, st, request, reason);
-	if (!request->udp && *stream_server_field(request, REACHABILITY_ASK) != '\0')
+	if (!request->udp && *stream_field_of(request, REACHABILITY_ASK) != '\0')
 		return stream_server_asked(arg, st, request, reason);
 	return stream_server_take(arg, NULL, st, request, reason);
 }
