@@ -1,9 +1,12 @@
 #include "tunnel/h2/conn_window.h"
 
 enum {
-	GROW_RTT = 2, /* a window that arrives within this many round trips is too small */
+	/* A window of which more than half arrives in a round trip is too small: it becomes so many
+	 * times what that brought. */
+	GROW_TIMES = 4,
 	SAMPLES = 8, /* the shortest of this many samples counts: a busy machine answers late */
-	ENOUGH = 4, /* no window grows before there are this many samples */
+	ENOUGH = 4, /* no window grows before there are this many samples, */
+	BULK_PART = 16, /* which are asked for once a round trip brings so much of it */
 };
 
 void
@@ -34,23 +37,25 @@ conn_window_came(struct conn_window *r, size_t n, uint64_t now_ms, bool *ask)
 {
 	uint64_t took = now_ms - r->mark_ms;
 	unsigned rtt_ms = conn_window_rtt(r);
+	uint64_t each; /* in a round trip */
 
 	*ask = false;
 	r->came += n;
-	if (r->came < r->window)
+	if (r->came < r->window && took < rtt_ms)
 		return false;
+	each = r->came * (uint64_t)rtt_ms / MAX(took, (uint64_t)MAX(rtt_ms, 1U));
 	r->came = 0;
 	r->mark_ms = now_ms;
 	if (r->window > CONN_WINDOW_LEAST && rtt_ms < r->fitted_ms / 2) {
 		r->window = CONN_WINDOW_LEAST; /* the path is shorter than assumed */
 		return true;
 	}
-	if (r->window >= CONN_WINDOW_MOST || took >= (uint64_t)GROW_RTT * rtt_ms)
+	if (r->window >= CONN_WINDOW_MOST)
 		return false;
-	*ask = true;
-	if (r->samples < ENOUGH)
+	*ask = each > r->window / (r->samples < ENOUGH ? BULK_PART : 2);
+	if (r->samples < ENOUGH || each <= r->window / 2)
 		return false;
 	r->fitted_ms = rtt_ms;
-	r->window = MIN(2 * r->window, (size_t)CONN_WINDOW_MOST);
+	r->window = (size_t)MIN(GROW_TIMES * each, (uint64_t)CONN_WINDOW_MOST);
 	return true;
 }

@@ -3,8 +3,9 @@
  * streams together may be in flight to one end of a session. Bytes read off the wire reopen this
  * window at once, whichever stream they belong to: streams have windows of their own for what their
  * owners have not consumed. So this window bounds only what waits in sockets and on the path, ahead
- * of later data. It follows the bandwidth-delay product: it starts at four megabytes and doubles
- * whenever a whole window has arrived within two round trips. Plain data, no clock.
+ * of later data. It follows the bandwidth-delay product: it starts at four megabytes, and becomes
+ * four times what one round trip has brought whenever that was more than half of it (the receive
+ * buffer of Linux' TCP follows its path in this way). Plain data, no clock.
  *
  *	conn_window_init(&r, now_ms);
  *	conn_window_sample(&r, rtt_ms);			// of a ping
@@ -22,7 +23,7 @@ enum {
 };
 
 struct conn_window {
-	size_t window, came; /* came: bytes since mark_ms */
+	size_t window, came; /* came: bytes since mark_ms, in this round trip */
 	uint64_t mark_ms;
 	/* the shortest of the latest samples, and of the samples before those */
 	unsigned rtt_ms[2];

@@ -12,6 +12,7 @@ enum {
 	SHRINK_RTT = 8,
 	NEED_RTT = 4,
 	SLOW_MS = 10, /* of a shorter round trip */
+	BACK_PART = 8, /* of a window is given back at a time (h2_hold) */
 };
 
 /* --- the connection ------------------------------------------------------------------------- */
@@ -68,13 +69,21 @@ session_window_init(struct session *s)
 	h2_window(s->h2, 0, s->reception.window);
 }
 
+/* The other end hears of it at once, whatever else there is to send. */
+static void
+tell_window(struct session *s, int32_t id, size_t window)
+{
+	h2_window(s->h2, id, window);
+	session_kick(s);
+}
+
 void
 session_received(struct session *s, size_t n)
 {
 	bool ask;
 
 	if (conn_window_came(&s->reception, n, loop_now_ms(s->loop), &ask))
-		h2_window(s->h2, 0, s->reception.window);
+		tell_window(s, 0, s->reception.window);
 	if (ask && s->ping_ms == 0)
 		session_ping(s);
 }
@@ -91,7 +100,7 @@ set_window(struct stream *st, size_t window)
 	s->budget->granted += window;
 	s->budget->granted -= st->window;
 	st->window = window;
-	h2_window(s->h2, st->id, window);
+	tell_window(s, st->id, window);
 }
 
 void
@@ -117,7 +126,8 @@ window_wider(const struct stream *st, size_t room)
 	return st->window;
 }
 
-/* Called once a window's worth was consumed: was the window the bottleneck, or the reader? */
+/* Called once a window's worth was consumed, but for what may be on its way back to the writer: was
+ * the window the bottleneck, or the reader? */
 static void
 fit_window(struct stream *st)
 {
@@ -151,7 +161,7 @@ stream_took(struct stream *st, size_t n)
 	if (st->id == 0 || st->far_ended || n == 0)
 		return;
 	st->consumed += n;
-	if (st->consumed >= st->window)
+	if (st->consumed >= st->window - st->window / BACK_PART)
 		fit_window(st);
 	if (h2_hold(s->h2, st->id, st->in.len))
 		session_kick(s);

@@ -20,9 +20,7 @@ receive(struct conn_window *r, uint64_t *now_ms, unsigned windows, unsigned ever
 		bool ask;
 
 		*now_ms += every_ms;
-		assert_false(conn_window_came(r, r->window - 1, *now_ms, &ask));
-		assert_false(ask);
-		changes += conn_window_came(r, 1, *now_ms, &ask);
+		changes += conn_window_came(r, r->window, *now_ms, &ask);
 		asked |= ask;
 	}
 	return changes;
@@ -60,10 +58,32 @@ test_long_ways_get_what_they_carry(void **state)
 	conn_window_init(&r, now);
 	sample(&r, 4, 50);
 	assert_int_equal(receive(&r, &now, 9, 100), 0); /* 10 MB/s are not held up */
-	assert_int_equal(receive(&r, &now, 2, 99), 2);
-	assert_int_equal(r.window, 4 * CONN_WINDOW_LEAST);
+	assert_int_equal(receive(&r, &now, 1, 80), 1);
+	assert_int_equal(r.window, CONN_WINDOW_LEAST * 4 * 50 / 80);
 	receive(&r, &now, 100, 52);
 	assert_int_equal(r.window, CONN_WINDOW_MOST);
+}
+
+/* Each round trip tells what the path brings, also where the window is not used up. */
+static void
+test_parts_of_a_window(void **state)
+{
+	const size_t part = CONN_WINDOW_LEAST / 8;
+	struct conn_window r;
+	uint64_t now = 7;
+	bool ask;
+
+	(void)state;
+	conn_window_init(&r, now);
+	sample(&r, 4, 50);
+	for (int i = 1; i <= 4; i++) /* half of it in a round trip */
+		assert_false(conn_window_came(&r, part, now += i == 1 ? 0 : 17, &ask));
+	assert_false(ask);
+	for (int i = 1; i <= 4; i++)
+		assert_false(conn_window_came(&r, part, now += 10, &ask));
+	assert_true(conn_window_came(&r, part, now += 10, &ask));
+	assert_true(ask);
+	assert_int_equal(r.window, 4 * 5 * part);
 }
 
 static void
@@ -110,6 +130,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_short_ways_need_no_more),
 		cmocka_unit_test(test_long_ways_get_what_they_carry),
+		cmocka_unit_test(test_parts_of_a_window),
 		cmocka_unit_test(test_late_answers_are_no_long_way),
 		cmocka_unit_test(test_ways_become_longer_and_shorter),
 	};

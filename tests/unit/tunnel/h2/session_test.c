@@ -80,7 +80,7 @@ test_samples_of_the_path(void **state)
 	bed_fini(&b);
 }
 
-/* A window that comes within two round trips asks for one more sample, by one ping. */
+/* A window that comes within one round trip asks for one more sample, by one ping. */
 static void
 test_bulk_asks_for_the_path(void **state)
 {
@@ -106,13 +106,14 @@ test_bulk_asks_for_the_path(void **state)
 
 /* --- windows of streams --------------------------------------------------------------------- */
 
-/* Has n bytes been read and consumed, `after_ms` since the window was fitted? */
+/* Has n bytes been read and consumed, `after_ms` since the window was fitted. */
 static void
 consume(struct bed *b, struct stream *st, size_t n, unsigned after_ms)
 {
 	static const char zeros[STREAM_WINDOW_BASE];
 
 	pass_ms(b, after_ms);
+	st->consumed = 0; /* but for an eighth of what was consumed last */
 	for (size_t left = n; left > 0; left -= MIN(left, sizeof zeros)) {
 		chain_add(&st->in, zeros, MIN(left, sizeof zeros));
 		stream_holds(st, MIN(left, sizeof zeros));
@@ -137,12 +138,13 @@ test_windows_fit(void **state)
 	b.far->reception.rtt_ms[0] = b.far->reception.rtt_ms[1] = 50;
 	b.far->reception.window = STREAM_WINDOW_BASE;
 	st->mark_ms = loop_now_ms(b.loop);
-	/* As soon as a whole window was consumed, within 104 ms, and not later. */
-	consume(&b, st, STREAM_WINDOW_BASE - 1, 105);
+	/* As soon as a window was consumed, within 104 ms, and not later. */
+	consume(&b, st, STREAM_WINDOW_BASE, 105);
 	assert_int_equal(st->window, STREAM_WINDOW_BASE);
-	consume(&b, st, 1, 0);
+	/* An eighth of it may be on its way back. */
+	consume(&b, st, STREAM_WINDOW_BASE * 7 / 8 - 1, 104);
 	assert_int_equal(st->window, STREAM_WINDOW_BASE);
-	consume(&b, st, STREAM_WINDOW_BASE, 104);
+	consume(&b, st, STREAM_WINDOW_BASE * 7 / 8, 0);
 	assert_int_equal(st->window, 2 * STREAM_WINDOW_BASE);
 	assert_int_equal(budget->granted, STREAM_WINDOW_BASE);
 	/* Eight times as wide, but not wider than twice the connection's. */
@@ -184,6 +186,34 @@ test_windows_fit(void **state)
 	for (unsigned i = 0; i < 12; i++)
 		consume(&b, st, st->window, 1);
 	assert_int_equal(st->window, STREAM_WINDOW_MAX);
+	bed_fini_open(&b, &e, 1);
+}
+
+/* A writer that stands still hears of wider windows, though the reader has nothing else to say. */
+static void
+test_windows_are_told(void **state)
+{
+	struct bed b;
+	struct end e;
+	struct stream *st;
+	int32_t room;
+
+	(void)state;
+	bed_init(&b, false);
+	bed_open(&b, &e, "a:1");
+	bed_until(&b, e.status == 200 && b.far->ping_ms == 0);
+	st = b.ends[0]->st;
+	b.far->reception.rtt_ms[0] = b.far->reception.rtt_ms[1] = 50;
+	st->mark_ms = loop_now_ms(b.loop);
+	room = h2_room(b.near->h2, st->id);
+	consume(&b, st, STREAM_WINDOW_BASE, 1);
+	bed_until(&b, h2_room(b.near->h2, st->id) == room + 7 * STREAM_WINDOW_BASE);
+	b.far->ping_ms = 1; /* none goes out beside it */
+	b.far->reception.samples = 8;
+	room = h2_room(b.near->h2, 0);
+	session_received(b.far, CONN_WINDOW_LEAST);
+	bed_until(&b, h2_room(b.near->h2, 0) == room + 3 * CONN_WINDOW_LEAST);
+	b.far->ping_ms = 0;
 	bed_fini_open(&b, &e, 1);
 }
 
@@ -236,7 +266,7 @@ test_windows_follow_slow_readers(void **state)
 	assert_int_equal(st->window, WINDOW / 4);
 	assert_int_equal(b.far_budget.granted, WINDOW / 4 - STREAM_WINDOW_BASE);
 	stand_still(st, MOST + 1);
-	consume(&b, st, WINDOW / 4, 64 * 50);
+	consume(&b, st, WINDOW / 4 * 7 / 8, 64 * 50);
 	assert_int_equal(st->window, STREAM_WINDOW_BASE);
 	/* On a short way a few milliseconds say nothing, and a round trip counts 10. */
 	while (st->window < WINDOW)
@@ -494,6 +524,7 @@ main(void)
 		cmocka_unit_test(test_samples_of_the_path),
 		cmocka_unit_test(test_bulk_asks_for_the_path),
 		cmocka_unit_test(test_windows_fit),
+		cmocka_unit_test(test_windows_are_told),
 		cmocka_unit_test(test_windows_follow_slow_readers),
 		cmocka_unit_test(test_memory_by_the_machine),
 		cmocka_unit_test(test_turns_to_send),
