@@ -146,12 +146,16 @@ balance_hashed(const struct range *r, const struct balance_ask *ask, bool panic)
 	return next_usable(r, ask, 0, panic, &index); /* more nodes than slots */
 }
 
-/* Old measurements fade; otherwise one slow response would keep a node idle for ever. */
+/* Old measurements of an idle node fade; otherwise one slow response would keep it idle for ever.
+ * Requests that are open are to tell how it is now: until one has, what is known counts, and a node
+ * of which nothing is known counts as slow, or one that answers nobody would get all. */
 static uint64_t
 faded_us(const struct balance_node *n, uint64_t now_ms)
 {
 	uint64_t age = MIN(now_ms - n->seen_ms, (uint64_t)EWMA_DECAY_MS);
 
+	if (n->in_flight > 0)
+		return n->ewma_us > 0 ? n->ewma_us : PUNISH_US;
 	return n->ewma_us - n->ewma_us * age / EWMA_DECAY_MS;
 }
 

@@ -147,7 +147,7 @@ exchange_touch_waiting(struct exchange *ex)
 		ex->own = false;
 		expiry_set(&f->worker->expiries, ex->expiry, SPAN_ANSWER, f->worker->now_ms);
 	} else {
-		exchange_due(ex, ex->due_ms != 0 ? ex->due_ms : f->worker->now_ms + request_ms);
+		exchange_due(ex, routing_service_due_ms(ex));
 	}
 	return true;
 }
@@ -568,6 +568,8 @@ exchange_timeout(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
 	bool started = ex->state == EXCHANGE_ANSWERING;
+	bool slow_client = !ex->http.request_done && exchange_is_connected(ex) &&
+		!memory_full(&ex->upstream->peer);
 
 	if (routing_is_due_again(ex)) {
 		exchange_ask_now(ex);
@@ -578,22 +580,23 @@ exchange_timeout(struct exchange *ex)
 		return;
 	access_log_end(ex,
 		started ? buf_len(&f->peer.out) > 0 || !ex->http.request_done ? "cD" : "sD"
-			: ex->http.request_done ? "sH"
-						: "cD");
+			: slow_client ? "cD"
+				      : "sH");
 	if (started) {
 		downstream_close(f, true);
 		return;
 	}
-	if (ex->http.request_done && ex->upstream != NULL && !ex->upstream->connecting) {
+	if (!slow_client && ex->upstream != NULL && !ex->upstream->connecting) {
 		exchange_tell_silence(ex, ex->upstream->target);
 		dial_report_failure(ex, ex->upstream->target, TARGET_RESET);
 	}
 	if (ex->upstream != NULL)
 		upstream_conn_close(ex->upstream, true);
-	if (ex->http.request_done)
-		downstream_refuse(f, 504, "the endpoint did not answer in time", false);
-	else
+	if (slow_client && !routing_is_over(ex))
 		downstream_refuse(f, 408, "the request's body took too long", true);
+	else
+		downstream_refuse(
+			f, 504, "the endpoint did not answer in time", !ex->http.request_done);
 }
 
 void

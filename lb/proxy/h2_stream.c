@@ -48,18 +48,27 @@ h2_stream_touch(struct h2_stream *st)
 	struct worker *w = stream_worker(st);
 	struct exchange *ex = st->ex;
 	const struct service *s = ex->group->service;
-	bool on_client = !ex->http.request_done || buf_len(&st->to_client) > 0;
+	bool limited = s != NULL && s->lb.request_ms != REQUEST_MS_DEFAULT;
+	/* of another protocol, which may be silent at either side (RFC 8441) */
+	bool on_client =
+		!ex->http.upgrade && (!ex->http.request_done || buf_len(&st->to_client) > 0);
 
 	if (st->has_timeout) {
-		if (ex->again_ms != 0)
-			exchange_due(ex, MIN(ex->again_ms, ex->whole_ms));
+		uint64_t due_ms = routing_due_ms(ex);
+
+		if (limited && s->lb.request_ms != 0 && ex->again_ms == 0 &&
+			ex->http.request_done && ex->state != EXCHANGE_ANSWERING)
+			due_ms = MIN(due_ms, routing_service_due_ms(ex));
+		exchange_due(ex, due_ms);
+		return;
+	}
+	if (ex->http.upgrade && ex->state == EXCHANGE_ANSWERING && s != NULL && s->lb.idle_ms > 0) {
+		exchange_due(ex, w->now_ms + s->lb.idle_ms);
 		return;
 	}
 	if (routing_limits(ex) && exchange_touch_waiting(ex))
 		return;
 	if (!on_client || st->grpc) {
-		bool limited = s != NULL && s->lb.request_ms != REQUEST_MS_DEFAULT;
-
 		if ((!st->grpc || (limited && ex->http.request_done)) && exchange_touch_waiting(ex))
 			return;
 		on_client = false;
@@ -68,24 +77,18 @@ h2_stream_touch(struct h2_stream *st)
 	expiry_set(&w->expiries, &st->expiry, on_client ? SPAN_IDLE : SPAN_TUNNEL, w->now_ms);
 }
 
-/* The deadline that the client names counts from its request. */
+/* The deadline that the client names counts from its request, and holds for all of the call. */
 static void
 stream_heed_timeout(struct h2_stream *st, const struct http1_head *h)
 {
 	struct exchange *ex = st->ex;
 	uint64_t ms = st->grpc ? grpc_timeout_ms(h) : 0;
-	const struct service *s = ex->group->service;
 
 	if (ms == 0)
 		return;
-	if (s != NULL && s->lb.request_ms != REQUEST_MS_DEFAULT && s->lb.request_ms != 0)
-		ms = MIN(ms, (uint64_t)s->lb.request_ms);
-	if (ex->rule != NULL && ex->rule->backend_ms != 0)
-		ms = MIN(ms, (uint64_t)ex->rule->backend_ms);
 	ms += stream_worker(st)->now_ms;
 	st->has_timeout = true;
 	ex->whole_ms = ex->whole_ms != 0 ? MIN(ms, ex->whole_ms) : ms;
-	exchange_due(ex, ex->whole_ms);
 }
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -169,6 +172,7 @@ on_expired(void *arg)
 	struct h2_stream *st = arg;
 	struct exchange *ex = st->ex;
 	struct worker *w = stream_worker(st);
+	bool slow_client;
 
 	if (ex == NULL) { /* the client has not read our response */
 		h2_reset(st->client->link.h2, st->id, H2_CANCEL);
@@ -182,24 +186,23 @@ on_expired(void *arg)
 		h2_link_touch(&st->client->link);
 		return;
 	}
+	slow_client = !ex->http.request_done && !ex->http.upgrade && !st->grpc && st->up != NULL &&
+		buf_len(&st->to_endpoint) == 0;
 	count(&w->counters.timeouts, 1);
 	if (h2_stream_try_again(st))
 		return;
-	access_log_end(ex,
-		ex->state == EXCHANGE_ANSWERING ? "sD"
-			: ex->http.request_done ? "sH"
-						: "cD");
+	access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "sD" : slow_client ? "cD" : "sH");
 	if (st->up != NULL && ex->http.request_done && ex->state != EXCHANGE_ANSWERING &&
-		!st->has_timeout) {
+		!(st->has_timeout && routing_is_over(ex))) {
 		exchange_tell_silence(ex, st->target);
 		dial_report_failure(ex, st->target, TARGET_RESET);
 	}
 	if (ex->state == EXCHANGE_ANSWERING)
 		stream_cut(st, H2_CANCEL);
-	else if (ex->http.request_done || st->grpc)
-		ex->kind->refuse(ex, 504, "the endpoint did not answer in time");
-	else
+	else if (slow_client && !routing_is_over(ex))
 		ex->kind->refuse(ex, 408, "the request's body took too long");
+	else
+		ex->kind->refuse(ex, 504, "the endpoint did not answer in time");
 	h2_link_touch(&st->client->link);
 }
 

@@ -48,7 +48,7 @@ struct h2_stream {
 	bool kept; /* to_endpoint has the body from its first byte on */
 	bool secret; /* no field of the request enters a table */
 	bool grpc;
-	bool has_timeout; /* grpc-timeout: its end is ex->due_ms */
+	bool has_timeout; /* grpc-timeout: ex->whole_ms is its end, or an earlier one */
 	bool responded; /* the final response's head was given to the client's codec */
 	bool response_done; /* all of the response is here */
 	bool dial_failed; /* the dial that it waited for */

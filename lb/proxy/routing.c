@@ -362,11 +362,23 @@ routing_due_ms(struct exchange *ex)
 	return due == 0 ? ex->try_ms : MIN(due, ex->try_ms);
 }
 
+uint64_t
+routing_service_due_ms(struct exchange *ex)
+{
+	if (ex->wait_ms == 0)
+		ex->wait_ms = ex->downstream->worker->now_ms + ex->group->service->lb.request_ms;
+	return ex->wait_ms;
+}
+
+bool
+routing_is_over(const struct exchange *ex)
+{
+	return ex->whole_ms != 0 && ex->downstream->worker->now_ms >= ex->whole_ms;
+}
+
 bool
 routing_try_is_over(const struct exchange *ex)
 {
-	uint64_t now_ms = ex->downstream->worker->now_ms;
-
-	return ex->try_ms != 0 && now_ms >= ex->try_ms && ex->state != EXCHANGE_ANSWERING &&
-		(ex->whole_ms == 0 || now_ms < ex->whole_ms);
+	return ex->try_ms != 0 && ex->downstream->worker->now_ms >= ex->try_ms &&
+		ex->state != EXCHANGE_ANSWERING && !routing_is_over(ex);
 }

@@ -46,6 +46,10 @@ bool routing_backs_off(struct exchange *ex);
 bool routing_is_due_again(struct exchange *ex);
 /* When the request, or this attempt, must be over by its route; 0: the route does not say. */
 uint64_t routing_due_ms(struct exchange *ex);
+/* The same by its service, which names a limit, from the first call on. */
+uint64_t routing_service_due_ms(struct exchange *ex);
+/* Has the whole request lasted as long as its route, or its client, lets it? */
+bool routing_is_over(const struct exchange *ex);
 /* Has the attempt lasted as long as the route lets it, while the request may last longer? */
 bool routing_try_is_over(const struct exchange *ex);
 /* The route has a limit for the request's time, or says that there is none. */

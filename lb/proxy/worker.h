@@ -328,6 +328,7 @@ struct exchange {
 	 * answered; 0: no limit, or not known yet */
 	uint64_t whole_ms, try_ms;
 	uint64_t again_ms; /* when the next attempt may be made; 0: it need not wait */
+	uint64_t wait_ms; /* until when its service waits for the answer; 0: not known yet */
 	struct session_token session; /* brought by the request, as far as it counts */
 	/* of a redirect of our own, while kind->refuse() is called; else NULL */
 	const char *location;

@@ -158,6 +158,13 @@ class Http2:
             self.send(stream, body, end)
         return stream
 
+    def ask_websocket(self, *fields):
+        """RFC 8441."""
+        stream, self.next_stream = self.next_stream, self.next_stream + 2
+        protocol = (":protocol", "websocket"), ("sec-websocket-version", "13")
+        self.put(headers(stream, [*request("/chat", "CONNECT"), *protocol, *fields], END_HEADERS))
+        return stream
+
     def may_send(self, stream):
         return min(self.room, self.settings.get(INITIAL_WINDOW_SIZE, WINDOW) + self.rooms[stream], FRAME)
 

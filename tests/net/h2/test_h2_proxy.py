@@ -639,19 +639,13 @@ def test_a_preface_byte_by_byte(bed):
 # --- websockets (RFC 8441) ------------------------------------------------------------------------------
 
 
-def websocket(client, *more):
-    stream, client.next_stream = client.next_stream, client.next_stream + 2
-    client.put(headers(stream, [*request("/chat", "CONNECT"), (":protocol", "websocket"), ("sec-websocket-version", "13"), *more], END_HEADERS))
-    return stream
-
-
 @ours
 def test_a_websocket(bed):
     """The endpoint announces it, and so do we; bytes both ways, and an end of each side."""
     client = bed.client()
     client.alive()
     assert client.settings.get(ENABLE_CONNECT_PROTOCOL) == 1
-    stream = websocket(client, ("sec-websocket-protocol", "chat"))
+    stream = client.ask_websocket(("sec-websocket-protocol", "chat"))
     end = bed.accept(settings={ENABLE_CONNECT_PROTOCOL: 1})
     there, fields = end.head()
     assert (fields[":method"], fields[":protocol"], fields[":path"], fields[":authority"], fields[":scheme"]) == (
@@ -674,7 +668,7 @@ def test_a_websocket(bed):
 def test_a_websocket_that_nobody_announced(bed):
     """The client is told, and its connection stays."""
     client = bed.client()
-    stream = websocket(client)
+    stream = client.ask_websocket()
     end = bed.accept()
     end.quiet(0.3)
     assert not end.new
@@ -728,28 +722,6 @@ def test_loops(bed):
     assert reply.status == 508 and b"loop" in reply.body and not bed.ends[0].called()
     reply = client.reply(client.ask("/", "GET", *[("cdn-loop", "edgeway")] * 12))
     assert reply.status == 508
-
-
-@ours
-def test_timeouts(bed):
-    """edgeway.io/request-timeout and grpc-timeout, whichever is shorter; the endpoint's stream is cancelled, and others go on."""
-    client = bed.client("patient")
-    stream, other = client.ask("/late", "POST", body=b""), client.ask("/soon", "POST", body=b"")
-    end = bed.accept()
-    by_path = {fields[":path"]: there for there, fields in (end.head(), end.head())}
-    end.answer(by_path["/soon"])
-    reply = client.reply(stream)
-    assert reply.status == 504 and reply.body.count(b"\n") == 1
-    assert client.reply(other).status == 200
-    assert end.body(by_path["/late"]) == (b"", {}, None) and end.event(by_path["/late"]) == Reset("CANCEL")
-    client = bed.client()
-    stream = client.ask("/lab.Lab/Late", "POST", *GRPC, ("grpc-timeout", "300m"), body=b"\0\0\0\0\0")
-    there, fields = end.head()
-    assert fields["grpc-timeout"].endswith(("m", "u", "n"))
-    reply = client.reply(stream)
-    assert reply.status == 504 or reply.fields["grpc-status"] == "4"
-    end.body(there)
-    assert end.event(there) == Reset("CANCEL")
 
 
 @ours

@@ -134,7 +134,23 @@ ewma_prefers_the_quick(void **state)
 		taken[balance_pick(&b, &ask) - nodes]++;
 	}
 	assert_in_range(taken[3], 200, 1000);
-	/* So does a failure. */
+	/* But not while its requests are open; nor is it the quickest that never answered. */
+	for (int i = 0; i < N; i++)
+		nodes[i].in_flight = 1;
+	nodes[4].ewma_us = 0;
+	memset(taken, 0, sizeof taken);
+	for (int i = 0; i < 1000; i++) {
+		const struct balance_ask ask = {
+			.policy = LB_EWMA, .now_ms = 12000, .random = next_random()};
+
+		taken[balance_pick(&b, &ask) - nodes]++;
+	}
+	assert_int_equal(taken[4], 0);
+	assert_true(taken[3] < 200); /* both drawn */
+	for (int i = 0; i < N; i++)
+		nodes[i].in_flight = 0;
+	nodes[4].ewma_us = 500;
+	/* A failure counts as well. */
 	balance_punish(&nodes[0], 1000);
 	assert_int_equal(nodes[0].ewma_us, 100000);
 	for (int i = 0; i < 100; i++)

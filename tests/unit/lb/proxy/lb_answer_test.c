@@ -1,5 +1,7 @@
 #include "tests/unit/lb/proxy/lb_fixture.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,6 +86,34 @@ via_for_who_wants_it(void **state)
 	stop_lb(0);
 	fixture_via(false);
 	start_lb();
+}
+
+/* Who is slow if a body does not get on? Not a client whose bytes nobody takes. */
+static void
+endpoints_that_read_nothing(void **state)
+{
+	static char piece[65536];
+	struct pollfd p = {.events = POLLOUT};
+	int client, upstream;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	put(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n");
+	upstream = endpoint_accept(0);
+	p.fd = client;
+	while (poll(&p, 1, 300) > 0 && (p.revents & POLLOUT) != 0)
+		if (send(client, piece, sizeof piece, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			assert_int_equal(errno, EAGAIN);
+	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 504 Gateway Timeout\r\n"));
+	close(client);
+	close(upstream);
+	client = client_open();
+	put(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na");
+	upstream = endpoint_accept(0);
+	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 408 "));
+	close(client);
+	close(upstream);
 }
 
 /* An endpoint that says nothing holds a request for 60 s (here 800 ms), not for an hour; what has
@@ -361,6 +391,7 @@ main(void)
 		cmocka_unit_test(answers_with_bare_lf),
 		cmocka_unit_test(offered_protocols),
 		cmocka_unit_test(silent_endpoints),
+		cmocka_unit_test(endpoints_that_read_nothing),
 		cmocka_unit_test(asks_another_on_503),
 		cmocka_unit_test(out_for_errors),
 		cmocka_unit_test(small_chunks_are_merged),
