@@ -29,7 +29,8 @@ struct crossing_dial {
 struct crossing {
 	LIST_ENTRY(crossing) link;
 	struct session_worker *worker;
-	int32_t id; /* of `near`, if the owner opened it */
+	uint64_t pair; /* of `near`, if the owner opened it, as `id` */
+	int32_t id;
 	/* until they are joined: the stream of the caller (the owner, or the node), and the one
 	 * that was opened here for it */
 	struct stream *near, *far;
@@ -220,12 +221,12 @@ static const struct stream_events far_events = {.answered = crossing_on_answered
 	.reset = crossing_on_far_reset};
 
 struct crossing *
-crossing_find(const struct session_worker *w, int32_t id)
+crossing_find(const struct session_worker *w, uint64_t pair, int32_t id)
 {
 	struct crossing *c;
 
 	LIST_FOREACH(c, &w->crossings[(uint32_t)id % SESSION_WORKER_BUCKETS], link) {
-		if (c->id == id)
+		if (c->id == id && c->pair == pair)
 			return c;
 	}
 	return NULL;
@@ -303,12 +304,13 @@ crossing_dial_new(struct crossing *c, const struct stream_request *request)
 }
 
 static struct crossing *
-crossing_new(struct session_worker *w, struct stream *st, int32_t id, bool udp)
+crossing_new(struct session_worker *w, struct stream *st, uint64_t pair, int32_t id, bool udp)
 {
 	struct crossing *c = xcalloc(1, sizeof *c);
 
 	c->worker = w;
 	c->near = st;
+	c->pair = pair;
 	c->id = id;
 	c->udp = udp;
 	LIST_INSERT_HEAD(&w->crossings[(uint32_t)id % SESSION_WORKER_BUCKETS], c, link);
@@ -323,11 +325,11 @@ crossing_opened_by_node(void *tunnel_session, struct stream *st,
 {
 	const struct tunnel_session *s = tunnel_session;
 	struct session_worker *w = s->worker;
-	struct crossing *c = crossing_new(w, st, 0, request->udp);
+	struct crossing *c = crossing_new(w, st, 0, 0, request->udp);
 	struct stream_field fields[STREAM_FIELDS_MAX];
 	struct stream_request on = *request;
 	char id[24];
-	int rc = -ESHUTDOWN;
+	int rc;
 
 	(void)reason;
 	snprintf(id, sizeof id, "%llu", (unsigned long long)s->id);
@@ -336,10 +338,7 @@ crossing_opened_by_node(void *tunnel_session, struct stream *st,
 	on.n_fields = MIN(request->n_fields + 1, (size_t)STREAM_FIELDS_MAX);
 	for (size_t i = 1; i < on.n_fields; i++)
 		fields[i] = request->fields[i - 1];
-	if (w->far != NULL)
-		rc = session_open(w->far, &on, &far_events, c, &c->far);
-	if (rc == -ESHUTDOWN)
-		session_free(&w->far); /* its streams are used up: the owner makes another pair */
+	rc = crossing_open(w, &w->far, &on, &far_events, c, &c->far);
 	if (rc == 0) {
 		stream_charge(c->far, s->slot);
 		stream_on_fading(c->far, crossing_on_fading, c);
@@ -352,10 +351,11 @@ crossing_opened_by_node(void *tunnel_session, struct stream *st,
 
 unsigned
 crossing_opened(
-	void *worker, struct stream *st, const struct stream_request *request, const char **reason)
+	void *end, struct stream *st, const struct stream_request *request, const char **reason)
 {
-	struct session_worker *w = worker;
-	struct crossing *c = crossing_new(w, st, stream_id(st), request->udp);
+	const struct crossing_end *e = end;
+	struct session_worker *w = e->worker;
+	struct crossing *c = crossing_new(w, st, e->pair, stream_id(st), request->udp);
 
 	(void)reason;
 	c->dial = crossing_dial_new(c, request);

@@ -164,7 +164,8 @@ struct session_setup {
 	bool patient;
 	/* Both ends are in this program, and others' streams cross: new ones are taken while memory
 	 * is short, too, and no frames count, as what limits them is elsewhere (stream_exceeds);
-	 * STREAM_LOST is told as such. */
+	 * the server takes datagram streams, and need not have said so; STREAM_LOST is told as
+	 * such. */
 	bool within;
 	const struct session_events *events;
 	void *arg;
