@@ -427,6 +427,12 @@ stream_is_within(const struct stream *st)
 }
 
 bool
+stream_is_udp(const struct stream *st)
+{
+	return st->udp;
+}
+
+bool
 stream_is_silent(const struct stream *st)
 {
 	return st->session != NULL && st->session->silent;

@@ -266,6 +266,8 @@ int32_t stream_id(const struct stream *st);
 bool session_has(const struct session *s, const struct stream *st);
 /* session_setup.within, of the stream's session. */
 bool stream_is_within(const struct stream *st);
+/* stream_request.udp */
+bool stream_is_udp(const struct stream *st);
 /* As session_is_silent, for the stream's session. */
 bool stream_is_silent(const struct stream *st);
 /* The session has ended and what it left cannot be read: neither `reset` nor stream_eof will report
