@@ -146,6 +146,7 @@ HUB_TESTS = \
 	tests/unit/hub/replicas/tunnel_session_test \
 	tests/unit/hub/replicas/tunnel_session_limits_test \
 	tests/unit/hub/replicas/tunnel_session_forward_test \
+	tests/unit/hub/replicas/tunnel_session_pairs_test \
 	tests/unit/hub/ingress/redirect_targets_test \
 	tests/unit/hub/names/hosts_text_test \
 	tests/unit/hub/sync/hub_delivery_test \
@@ -221,6 +222,8 @@ tests_unit_hub_replicas_tunnel_session_test_SOURCES = tests/unit/hub/replicas/tu
 tests_unit_hub_replicas_tunnel_session_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnel_session_forward_test_SOURCES = tests/unit/hub/replicas/tunnel_session_forward_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_tunnel_session_pairs_test_SOURCES = tests/unit/hub/replicas/tunnel_session_pairs_test.c $(TUNNEL_SESSION_BED)
+tests_unit_hub_replicas_tunnel_session_pairs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnel_session_limits_test_SOURCES = tests/unit/hub/replicas/tunnel_session_limits_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_limits_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_redirect_targets_test_SOURCES = tests/unit/hub/ingress/redirect_targets_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h

@@ -6,7 +6,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/node/agent_query.c tunnel/node/agent_query.h \
 	tunnel/node/reachability.c tunnel/node/reachability.h \
 	tunnel/udp/dgram.c tunnel/udp/dgram.h \
-	tunnel/udp/dgram_couple.c tunnel/udp/dgram_couple.h \
+	tunnel/udp/stream_join.c tunnel/udp/stream_join.h \
 	tunnel/udp/flows.c tunnel/udp/flows.h \
 	tunnel/node/egress_client.c tunnel/node/egress_client.h \
 	tunnel/node/node_door.c tunnel/node/node_door.h tunnel/node/node_peers.c tunnel/node/node_peers.h \
@@ -44,15 +44,15 @@ tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/tunnel/node/agent_query_test tests/unit/tunnel/node/tunnel_acl_test tests/unit/base/http/ws_tunnel_test tests/unit/tunnel/udp/capsule_test tests/unit/tunnel/h2/chain_test tests/unit/base/http/frame_budget_test tests/unit/base/http/h2_preface_test tests/unit/tunnel/node/egress_client_test tests/unit/tunnel/h2/conn_window_test tests/unit/tunnel/h2/relay_test tests/unit/base/http/session_memory_test \
 	tests/unit/tunnel/h2/session_test tests/unit/tunnel/h2/session_life_test tests/unit/tunnel/h2/tunnel_test tests/unit/tunnel/h2/tunnel_limits_test tests/unit/tunnel/h2/tunnel_waves_test tests/unit/tunnel/h2/tunnel_idle_test tests/unit/tunnel/h2/tunnel_coding_test tests/unit/tunnel/node/node_peers_test tests/unit/tunnel/node/rendezvous_line_test tests/unit/tunnel/node/reachability_test tests/unit/tunnel/node/dial_target_test tests/unit/tunnel/node/reachable_nets_test tests/unit/tunnel/udp/udp_relay_test \
-	tests/unit/tunnel/udp/dgram_couple_test tests/unit/tunnel/udp/flows_test tests/unit/tunnel/node/egress_client_udp_test
+	tests/unit/tunnel/udp/stream_join_test tests/unit/tunnel/udp/flows_test tests/unit/tunnel/node/egress_client_udp_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
 tests_unit_tunnel_node_agent_query_test_SOURCES = tests/unit/tunnel/node/agent_query_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_tunnel_node_agent_query_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_egress_client_udp_test_SOURCES = tests/unit/tunnel/node/egress_client_udp_test.c $(CLOCK)
 tests_unit_tunnel_node_egress_client_udp_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_tunnel_udp_dgram_couple_test_SOURCES = tests/unit/tunnel/udp/dgram_couple_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
-tests_unit_tunnel_udp_dgram_couple_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_udp_stream_join_test_SOURCES = tests/unit/tunnel/udp/stream_join_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
+tests_unit_tunnel_udp_stream_join_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_udp_flows_test_SOURCES = tests/unit/tunnel/udp/flows_test.c
 tests_unit_tunnel_udp_flows_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_http_frame_budget_test_SOURCES = tests/unit/base/http/frame_budget_test.c

@@ -30,7 +30,7 @@
 #include "tunnel/node/tunnel_acl.h"
 #include "tunnel/node/tunnel_client.h"
 #include "tunnel/udp/dgram.h"
-#include "tunnel/udp/dgram_couple.h"
+#include "tunnel/udp/stream_join.h"
 #include "tunnel/udp/udp_door.h"
 #include "tunnel/udp/udp_relay.h"
 

@@ -16,8 +16,7 @@ struct trip {
 	struct egress *of;
 	struct stream *stream; /* the node's stream, until it is joined */
 	struct connect_op *reaching;
-	struct relay *relay;
-	struct dgram_couple *couple; /* for datagrams, in place of the relay */
+	struct stream_join join;
 	bool udp;
 	struct account *share; /* of MOST */
 	struct grant grant;
@@ -73,27 +72,16 @@ trip_free(struct trip *t)
 	t->of->n_trips--;
 	if (t->reaching != NULL)
 		connector_cancel(&t->reaching);
-	relay_free(&t->relay);
-	dgram_couple_free(&t->couple);
+	stream_join_fini(&t->join);
 	stream_close(&t->stream, STREAM_CANCELLED);
 	egress_forget(t);
 }
 
 static void
-on_relay_ended(void *arg, const struct relay_report *report)
+egress_on_ended(void *arg, const struct relay_report *report)
 {
 	egress_tell(arg, 200, report->to_other, report->to_stream, report->why);
 	trip_free(arg);
-}
-
-static void
-on_couple_ended(void *arg, const struct dgram_couple_report *report)
-{
-	struct trip *t = arg;
-
-	egress_tell(t, 200, report->tally.to_stream.bytes, report->tally.from_stream.bytes,
-		report->why);
-	trip_free(t);
 }
 
 /* --- requests ------------------------------------------------------------------------------- */
@@ -109,30 +97,17 @@ egress_refuse(struct trip *t, unsigned status, const char *reason)
 static void
 egress_join(struct trip *t, struct stream *far)
 {
-	struct rate *caller = grant_rate(&t->grant, QUOTA_CALLER);
-	struct rate *node = grant_rate(&t->grant, QUOTA_NODE);
-	struct stream *near = take_ptr(&t->stream);
-	const struct relay_setup bytes = {
+	const struct relay_setup setup = {
 		.loop = t->of->loop,
-		.stream = near,
-		.rates = {caller, node},
-		.ended = on_relay_ended,
-		.arg = t,
-	};
-	const struct dgram_couple_setup datagrams = {
-		.loop = t->of->loop,
-		.streams = {near, far},
-		.rates = {caller, node},
-		.ended = on_couple_ended,
+		.stream = take_ptr(&t->stream),
+		.rates = {grant_rate(&t->grant, QUOTA_CALLER), grant_rate(&t->grant, QUOTA_NODE)},
+		.ended = egress_on_ended,
 		.arg = t,
 	};
 
 	t->of->joined++;
-	stream_answer(near, 200, "");
-	if (t->udp)
-		t->couple = dgram_couple_new(&datagrams);
-	else
-		t->relay = relay_join_stream(&bytes, far);
+	stream_answer(setup.stream, 200, "");
+	stream_join_init(&t->join, &setup, far);
 }
 
 static void
@@ -269,10 +244,7 @@ egress_recheck(struct egress *o)
 		if (!grant_revoked(&t->grant, &caller))
 			continue;
 		cut++;
-		if (t->couple != NULL)
-			dgram_couple_break(t->couple, grant_rules_changed);
-		else
-			relay_break(t->relay, grant_rules_changed);
+		stream_join_break(&t->join, grant_rules_changed);
 	}
 	return cut;
 }

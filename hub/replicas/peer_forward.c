@@ -12,9 +12,7 @@ struct trip {
 	LIST_ENTRY(trip) link;
 	struct peers *of;
 	struct stream *near, *far; /* the replica's and the node's, until they are joined */
-	struct relay *relay;
-	struct dgram_couple *couple; /* for datagrams, in place of the relay */
-	bool udp;
+	struct stream_join join;
 	struct grant grant; /* the node's account alone */
 	uint64_t since_ms;
 	char *by, *caller, *node, *target;
@@ -27,8 +25,7 @@ trip_free(struct trip *t)
 
 	LIST_REMOVE(t, link);
 	p->n_trips--;
-	relay_free(&t->relay);
-	dgram_couple_free(&t->couple);
+	stream_join_fini(&t->join);
 	stream_close(&t->near, STREAM_CANCELLED);
 	stream_close(&t->far, STREAM_CANCELLED);
 	grant_end(&t->grant);
@@ -82,7 +79,7 @@ pass_refusal(struct trip *t)
 }
 
 static void
-on_relay_ended(void *arg, const struct relay_report *report)
+peer_forward_on_ended(void *arg, const struct relay_report *report)
 {
 	struct trip *t = arg;
 
@@ -91,44 +88,19 @@ on_relay_ended(void *arg, const struct relay_report *report)
 }
 
 static void
-on_couple_ended(void *arg, const struct dgram_couple_report *report)
-{
-	const struct dgram_tally *tally = &report->tally;
-	struct trip *t = arg;
-
-	peer_forward_tell(t, 200,
-		&(struct relay_report){
-			.to_other = tally->to_stream.bytes, .to_stream = tally->from_stream.bytes},
-		report->why);
-	trip_free(t);
-}
-
-static void
 peer_forward_join(struct trip *t)
 {
-	struct stream *near = take_ptr(&t->near), *far = take_ptr(&t->far);
-	struct rate *node = grant_rate(&t->grant, QUOTA_NODE);
-	const struct relay_setup bytes = {
+	const struct relay_setup setup = {
 		.loop = t->of->config.loop,
-		.stream = near,
-		.rates = {node},
-		.ended = on_relay_ended,
-		.arg = t,
-	};
-	const struct dgram_couple_setup datagrams = {
-		.loop = t->of->config.loop,
-		.streams = {near, far},
-		.rates = {node},
-		.ended = on_couple_ended,
+		.stream = take_ptr(&t->near),
+		.rates = {grant_rate(&t->grant, QUOTA_NODE)},
+		.ended = peer_forward_on_ended,
 		.arg = t,
 	};
 
 	t->of->passed++;
-	stream_answer(near, 200, "");
-	if (t->udp)
-		t->couple = dgram_couple_new(&datagrams);
-	else
-		t->relay = relay_join_stream(&bytes, far);
+	stream_answer(setup.stream, 200, "");
+	stream_join_init(&t->join, &setup, take_ptr(&t->far));
 }
 
 static void
@@ -214,7 +186,6 @@ trip_new(struct guest *g, struct stream *st, const struct stream_request *reques
 	t->node = xstrdup(stream_field_of(request, "edgeway-node"));
 	t->target = xasprintf("%.260s via %s", request->authority, t->node);
 	t->near = st;
-	t->udp = request->udp;
 	LIST_INSERT_HEAD(&p->trips, t, link);
 	p->n_trips++;
 	stream_accept(st, &near_events, t);

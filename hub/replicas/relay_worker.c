@@ -21,7 +21,8 @@ struct relay_worker {
 	relay_ended_fn *ended; /* NULL: it was freed */
 	void *arg;
 	struct stream *near; /* NULL: it has ended */
-	int32_t id; /* of `near` */
+	uint64_t pair; /* of `near`, as `id` */
+	int32_t id;
 	bool is_over; /* as told */
 	const char *why; /* of relay_worker_break; static text; NULL: not yet */
 	/* the worker's */
@@ -107,7 +108,7 @@ static void
 relay_worker_on_join(void *arg)
 {
 	struct relay_worker *r = arg;
-	struct crossing *c = crossing_find(r->worker, r->id);
+	struct crossing *c = crossing_find(r->worker, r->pair, r->id);
 
 	if (c != NULL)
 		crossing_take(c, relay_worker_on_taken, r);
@@ -119,7 +120,7 @@ relay_worker_on_join(void *arg)
 static void
 relay_worker_uncross(struct relay_worker *r)
 {
-	struct crossing *c = r->relay == NULL ? crossing_find(r->worker, r->id) : NULL;
+	struct crossing *c = r->relay == NULL ? crossing_find(r->worker, r->pair, r->id) : NULL;
 
 	if (c != NULL)
 		crossing_free(c);
@@ -162,12 +163,15 @@ relay_worker_on_gone(void *arg)
 
 /* --- relays --------------------------------------------------------------------------------- */
 
-static struct session_worker *
-relay_worker_of(struct session_workers *workers, const struct stream *st)
+static const struct crossing_end *
+relay_worker_crosses(const struct session_workers *workers, const struct stream *st)
 {
+	const struct crossing_end *e;
+
 	for (size_t i = 0; workers != NULL && i < workers->n; i++)
-		if (workers->workers[i].near != NULL && session_has(workers->workers[i].near, st))
-			return &workers->workers[i];
+		LIST_FOREACH(e, &workers->workers[i].near, link)
+			if (session_has(e->session, st))
+				return e;
 	return NULL;
 }
 
@@ -176,16 +180,17 @@ relay_worker_join(struct session_workers *workers, const struct relay_setup *set
 {
 	static const struct stream_events near_events = {
 		.readable = relay_worker_on_near_readable, .reset = relay_worker_on_near_reset};
-	struct session_worker *w = relay_worker_of(workers, setup->stream);
+	const struct crossing_end *near = relay_worker_crosses(workers, setup->stream);
 	struct relay_worker *r = xcalloc(1, sizeof *r);
 
 	r->loop = setup->loop;
 	r->fd = -1;
-	if (w == NULL) {
+	if (near == NULL) {
 		r->relay = relay_join(setup, fd);
 		return r;
 	}
-	r->worker = w;
+	r->worker = near->worker;
+	r->pair = near->pair;
 	r->ended = setup->ended;
 	r->arg = setup->arg;
 	r->near = setup->stream;
@@ -194,7 +199,7 @@ relay_worker_join(struct session_workers *workers, const struct relay_setup *set
 	memcpy(r->rates, setup->rates, sizeof r->rates);
 	stream_use(r->near, &near_events, r);
 	stream_end(r->near);
-	loop_post(w->loop, relay_worker_on_join, r);
+	loop_post(r->worker->loop, relay_worker_on_join, r);
 	return r;
 }
 

@@ -6,8 +6,7 @@
  *
  * Datagrams wait in front of the node's tunnel alone, and not in what crosses as well.
  *
- *	opened ─► dialling ─200─► joined: relay_join_stream, and the crossing is the relay;
- *	                  │                datagrams: dgram_couple_new, and it is the couple
+ *	opened ─► dialling ─200─► joined
  *	                  └─200, held─► waits ─crossing_take, once `near` has ended─► `taken`
  */
 #include "hub/replicas/tunnel_session_private.h"
@@ -29,14 +28,14 @@ struct crossing_dial {
 struct crossing {
 	LIST_ENTRY(crossing) link;
 	struct session_worker *worker;
-	int32_t id; /* of `near`, if the owner opened it */
+	uint64_t pair; /* of `near`, if the owner opened it, as `id` */
+	int32_t id;
 	/* until they are joined: the stream of the caller (the owner, or the node), and the one
 	 * that was opened here for it */
 	struct stream *near, *far;
 	struct crossing_dial *dial; /* until `far` is asked for */
-	struct relay *relay;
-	struct dgram_couple *couple; /* for datagrams, in place of the relay */
-	bool held, answered, udp;
+	struct stream_join join;
+	bool held, answered;
 	bool fed; /* something was passed on */
 	crossing_taken_fn *taken; /* NULL: nobody takes it yet */
 	void *arg;
@@ -48,8 +47,7 @@ crossing_destroy(struct crossing *c)
 	if (c->dial != NULL)
 		c->dial->crossing = NULL;
 	LIST_REMOVE(c, link);
-	relay_free(&c->relay);
-	dgram_couple_free(&c->couple);
+	stream_join_fini(&c->join);
 	free(c);
 }
 
@@ -75,14 +73,7 @@ crossing_free(struct crossing *c)
 }
 
 static void
-crossing_on_relay_ended(void *arg, const struct relay_report *report)
-{
-	(void)report;
-	crossing_destroy(arg);
-}
-
-static void
-crossing_on_couple_ended(void *arg, const struct dgram_couple_report *report)
+crossing_on_join_ended(void *arg, const struct relay_report *report)
 {
 	(void)report;
 	crossing_destroy(arg);
@@ -92,26 +83,14 @@ crossing_on_couple_ended(void *arg, const struct dgram_couple_report *report)
 static void
 crossing_join(struct crossing *c)
 {
-	struct stream *near = take_ptr(&c->near), *far = take_ptr(&c->far);
-	const struct relay_setup bytes = {.loop = c->worker->loop,
-		.stream = near,
-		.ended = crossing_on_relay_ended,
-		.arg = c,
-		.lost = STREAM_LOST};
-	const struct dgram_couple_setup datagrams = {.loop = c->worker->loop,
-		.streams = {near, far},
-		.ended = crossing_on_couple_ended,
+	const struct relay_setup setup = {.loop = c->worker->loop,
+		.stream = take_ptr(&c->near),
+		.ended = crossing_on_join_ended,
 		.arg = c,
 		.lost = STREAM_LOST,
 		.tells = c->id != 0};
 
-	assert(c->relay == NULL); /* `held` */
-	if (c->udp) {
-		stream_on_fading(far, NULL, NULL);
-		c->couple = dgram_couple_new(&datagrams);
-	} else {
-		c->relay = relay_join_stream(&bytes, far);
-	}
+	stream_join_init(&c->join, &setup, take_ptr(&c->far));
 }
 
 /* Passes on what the caller says before its end is on the worker, or the streams are joined. Of
@@ -124,7 +103,7 @@ crossing_feed(void *arg)
 	const void *data;
 	size_t n;
 
-	if (c->far == NULL || c->udp)
+	if (c->far == NULL || stream_is_udp(c->far))
 		return;
 	while ((n = stream_peek(c->near, &data)) > 0 && (n = MIN(n, stream_room(c->far))) > 0) {
 		stream_write(c->far, data, n);
@@ -144,7 +123,7 @@ crossing_feed(void *arg)
 void
 crossing_take(struct crossing *c, crossing_taken_fn *taken, void *arg)
 {
-	assert(c->relay == NULL); /* `held` */
+	assert(c->join.relay == NULL); /* `held` */
 	c->taken = taken;
 	c->arg = arg;
 	crossing_feed(c);
@@ -220,12 +199,12 @@ static const struct stream_events far_events = {.answered = crossing_on_answered
 	.reset = crossing_on_far_reset};
 
 struct crossing *
-crossing_find(const struct session_worker *w, int32_t id)
+crossing_find(const struct session_worker *w, uint64_t pair, int32_t id)
 {
 	struct crossing *c;
 
 	LIST_FOREACH(c, &w->crossings[(uint32_t)id % SESSION_WORKER_BUCKETS], link) {
-		if (c->id == id)
+		if (c->id == id && c->pair == pair)
 			return c;
 	}
 	return NULL;
@@ -303,14 +282,14 @@ crossing_dial_new(struct crossing *c, const struct stream_request *request)
 }
 
 static struct crossing *
-crossing_new(struct session_worker *w, struct stream *st, int32_t id, bool udp)
+crossing_new(struct session_worker *w, struct stream *st, uint64_t pair, int32_t id)
 {
 	struct crossing *c = xcalloc(1, sizeof *c);
 
 	c->worker = w;
 	c->near = st;
+	c->pair = pair;
 	c->id = id;
-	c->udp = udp;
 	LIST_INSERT_HEAD(&w->crossings[(uint32_t)id % SESSION_WORKER_BUCKETS], c, link);
 	stream_accept(st, &near_events, c);
 	return c;
@@ -323,11 +302,11 @@ crossing_opened_by_node(void *tunnel_session, struct stream *st,
 {
 	const struct tunnel_session *s = tunnel_session;
 	struct session_worker *w = s->worker;
-	struct crossing *c = crossing_new(w, st, 0, request->udp);
+	struct crossing *c = crossing_new(w, st, 0, 0);
 	struct stream_field fields[STREAM_FIELDS_MAX];
 	struct stream_request on = *request;
 	char id[24];
-	int rc = -ESHUTDOWN;
+	int rc;
 
 	(void)reason;
 	snprintf(id, sizeof id, "%llu", (unsigned long long)s->id);
@@ -336,10 +315,7 @@ crossing_opened_by_node(void *tunnel_session, struct stream *st,
 	on.n_fields = MIN(request->n_fields + 1, (size_t)STREAM_FIELDS_MAX);
 	for (size_t i = 1; i < on.n_fields; i++)
 		fields[i] = request->fields[i - 1];
-	if (w->far != NULL)
-		rc = session_open(w->far, &on, &far_events, c, &c->far);
-	if (rc == -ESHUTDOWN)
-		session_free(&w->far); /* its streams are used up: the owner makes another pair */
+	rc = crossing_open(w, &w->far, &on, &far_events, c, &c->far);
 	if (rc == 0) {
 		stream_charge(c->far, s->slot);
 		stream_on_fading(c->far, crossing_on_fading, c);
@@ -352,10 +328,11 @@ crossing_opened_by_node(void *tunnel_session, struct stream *st,
 
 unsigned
 crossing_opened(
-	void *worker, struct stream *st, const struct stream_request *request, const char **reason)
+	void *end, struct stream *st, const struct stream_request *request, const char **reason)
 {
-	struct session_worker *w = worker;
-	struct crossing *c = crossing_new(w, st, stream_id(st), request->udp);
+	const struct crossing_end *e = end;
+	struct session_worker *w = e->worker;
+	struct crossing *c = crossing_new(w, st, e->pair, stream_id(st));
 
 	(void)reason;
 	c->dial = crossing_dial_new(c, request);

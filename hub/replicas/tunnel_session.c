@@ -64,7 +64,7 @@ session_worker_on_end(void *arg)
 	for (size_t i = 0; i < SESSION_WORKER_BUCKETS; i++)
 		while ((c = LIST_FIRST(&w->crossings[i])) != NULL)
 			crossing_free(c);
-	session_free(&w->far);
+	crossing_ends_free(&w->far);
 }
 
 static void
@@ -72,6 +72,8 @@ session_workers_on_gone(void *arg)
 {
 	struct session_workers *w = arg;
 
+	for (size_t i = 0; i < w->n; i++)
+		crossing_ends_free(&w->workers[i].near); /* those that came late */
 	fair_share_free(&w->shares);
 	free(w);
 }
@@ -87,7 +89,7 @@ session_workers_free(struct session_workers **out)
 		if (!w->workers[i].began)
 			continue;
 		session_worker_ask(&w->workers[i], session_worker_on_end, &w->workers[i]);
-		session_free(&w->workers[i].near);
+		crossing_ends_free(&w->workers[i].near);
 	}
 	loop_post(w->loop, session_workers_on_gone, w); /* behind what the workers have counted */
 }
@@ -243,32 +245,29 @@ static const struct session_limits crossing_limits = {.max_streams = CROSSING_ST
 	.dead_ms = UINT_MAX,
 	.probe_ms = CROSSING_PROBE_MS};
 
-static int crossing_begin(struct session_worker *w);
-
-struct crossing_end {
-	struct session_worker *worker;
-	int fd;
-};
-
 static void
-crossing_on_lost(void *arg, int rc, const char *why)
+crossing_end_free(struct crossing_end *e)
 {
-	struct session_worker *w = arg;
+	LIST_REMOVE(e, link);
+	session_free(&e->session);
+	free(e);
+}
 
-	log_error("hub", "streams of a worker have ended rc=%d reason=\"%s\"", rc, why);
-	session_free(&w->near);
-	if (w->of->role == SESSION_SERVER)
-		(void)crossing_begin(w); /* else the next stream begins another one */
+void
+crossing_ends_free(struct crossing_ends *ends)
+{
+	while (!LIST_EMPTY(ends))
+		crossing_end_free(LIST_FIRST(ends));
 }
 
 static void
-crossing_on_far_lost(void *arg, int rc, const char *why)
+crossing_on_ended(void *arg, int rc, const char *why)
 {
-	struct session_worker *w = arg;
+	struct crossing_end *e = arg;
 
-	(void)rc; /* the owner's end tells */
-	(void)why;
-	session_free(&w->far);
+	if (rc != 0 && e->owner)
+		log_error("hub", "streams of a worker have ended rc=%d reason=\"%s\"", rc, why);
+	crossing_end_free(e);
 }
 
 /* A stream of a node's, on the owner's loop. */
@@ -276,7 +275,8 @@ static unsigned
 crossing_on_opened(
 	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
 {
-	const struct session_worker *w = arg;
+	const struct crossing_end *e = arg;
+	struct session_workers *all = e->worker->of;
 	struct stream_field fields[STREAM_FIELDS_MAX];
 	struct stream_request own = *request;
 	struct tunnel_session *s;
@@ -292,7 +292,7 @@ crossing_on_opened(
 		else if (id == 0) /* a later one is the node's */
 			id = strtoull(f->value, NULL, 10);
 	}
-	LIST_FOREACH(s, &w->of->owned[id % SESSION_WORKER_BUCKETS], own) {
+	LIST_FOREACH(s, &all->owned[id % SESSION_WORKER_BUCKETS], own) {
 		if (s->id != id)
 			continue;
 		stream_charge(st, s->slot);
@@ -302,67 +302,74 @@ crossing_on_opened(
 	return 503;
 }
 
-static int
-crossing_end_new(struct session_worker *w, bool owner, int fd, struct session **out)
+static void
+crossing_end_open(void *arg)
 {
 	/* a client is not told of streams */
 	static const struct session_events near = {
-		.opened = crossing_on_opened, .ended = crossing_on_lost};
+		.opened = crossing_on_opened, .ended = crossing_on_ended};
 	static const struct session_events far = {
-		.opened = crossing_opened, .ended = crossing_on_far_lost};
-	bool server = owner == (w->of->role == SESSION_SERVER);
-	struct loop *loop = owner ? w->of->loop : w->loop;
+		.opened = crossing_opened, .ended = crossing_on_ended};
+	struct crossing_end *e = arg;
+	struct session_worker *w = e->worker;
+	bool server = e->owner == (w->of->role == SESSION_SERVER);
+	struct loop *loop = e->owner ? w->of->loop : w->loop;
 	const struct session_setup setup = {
 		.loop = loop,
 		.role = server ? SESSION_SERVER : SESSION_CLIENT,
-		.wire = transport_socket(loop, fd),
-		.budget = owner ? &w->of->budget : &w->crossing_budget,
+		.wire = transport_socket(loop, take_fd(&e->fd)),
+		.budget = e->owner ? &w->of->budget : &w->crossing_budget,
 		.limits = &crossing_limits,
 		.udp = server,
 		.within = true, /* else some nodes would close the way for all */
-		.events = owner ? &near : &far,
-		.arg = w,
+		.events = e->owner ? &near : &far,
+		.arg = e,
 	};
+	int rc = session_new(&setup, &e->session);
 
-	return session_new(&setup, out);
-}
-
-static void
-crossing_on_begin(void *arg)
-{
-	struct crossing_end *e = arg;
-	int rc;
-
-	session_free(&e->worker->far);
-	rc = crossing_end_new(e->worker, false, e->fd, &e->worker->far);
 	assert(rc == 0);
-	free(e);
+	LIST_INSERT_HEAD(e->owner ? &w->near : &w->far, e, link);
 }
 
-static int
-crossing_begin(struct session_worker *w)
+static struct crossing_end *
+crossing_end_new(struct session_worker *w, bool owner, int fd)
 {
-	struct crossing_end *e;
+	struct crossing_end *e = xcalloc(1, sizeof *e);
+
+	e->worker = w;
+	e->owner = owner;
+	e->fd = fd;
+	e->pair = w->last_pair;
+	return e;
+}
+
+/* owner: the end on this loop is the owner's. */
+static int
+crossing_begin(struct session_worker *w, bool owner)
+{
 	int pair[2];
 
-	if (w->near != NULL)
-		return 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	e = xmalloc(sizeof *e);
-	*e = (struct crossing_end){w, pair[0]};
-	w->began = true;
-	loop_post(w->loop, crossing_on_begin, e);
-	return crossing_end_new(w, true, pair[1], &w->near);
+		return -EAGAIN;
+	w->last_pair++;
+	crossing_end_open(crossing_end_new(w, owner, pair[0]));
+	loop_post(owner ? w->loop : w->of->loop, crossing_end_open,
+		crossing_end_new(w, !owner, pair[1]));
+	return 0;
 }
 
-static int
-crossing_open(struct session_worker *w, const struct stream_request *request,
-	const struct stream_events *events, void *arg, struct stream **out)
+int
+crossing_open(struct session_worker *w, struct crossing_ends *ends,
+	const struct stream_request *request, const struct stream_events *events, void *arg,
+	struct stream **out)
 {
-	int rc = crossing_begin(w);
+	const struct crossing_end *e = LIST_FIRST(ends);
+	int rc = e == NULL ? -ESHUTDOWN : session_open(e->session, request, events, arg, out);
 
-	return rc < 0 ? rc : session_open(w->near, request, events, arg, out);
+	if (rc != -ESHUTDOWN)
+		return rc;
+	rc = crossing_begin(w, ends == &w->near);
+	return rc < 0 ? rc : session_open(LIST_FIRST(ends)->session, request, events, arg, out);
 }
 
 /* --- events, from the worker to the owner --------------------------------------------------- */
@@ -508,24 +515,21 @@ tunnel_session_on_start(void *arg)
 	free(start);
 }
 
-static int
+static void
 tunnel_session_start(struct tunnel_session *s, const struct tunnel_session_setup *setup)
 {
 	struct session_workers *all = setup->workers;
 	struct session_worker *w =
 		&all->workers[hash64(setup->node, strlen(setup->node), 0) % all->n];
-	struct session_start *start;
-	int rc = crossing_begin(w);
+	struct session_start *start = xcalloc(1, sizeof *start);
 
-	if (rc < 0)
-		return rc;
-	start = xcalloc(1, sizeof *start);
 	start->session = s;
 	start->setup = setup->session;
 	start->limits = *setup->session.limits;
 	start->tls = take_ptr(setup->tls);
 	tls_stream_move(start->tls, NULL);
 	s->worker = w;
+	w->began = true;
 	if (w->counted_ms == 0)
 		w->counted_ms = loop_now_ms(all->loop);
 	s->id = ++all->last_id;
@@ -536,7 +540,6 @@ tunnel_session_start(struct tunnel_session *s, const struct tunnel_session_setup
 	if (s->line.peer != NULL)
 		start->setup.line = &s->line;
 	loop_post(w->loop, tunnel_session_on_start, start);
-	return 0;
 }
 
 struct session_order {
@@ -586,7 +589,7 @@ tunnel_session_new(const struct tunnel_session_setup *setup, struct tunnel_sessi
 {
 	struct tunnel_session *s = xcalloc(1, sizeof *s);
 	struct session_setup own = setup->session;
-	int rc;
+	int rc = 0;
 
 	s->loop = setup->session.loop;
 	s->node = xstrdup(setup->node);
@@ -595,7 +598,7 @@ tunnel_session_new(const struct tunnel_session_setup *setup, struct tunnel_sessi
 		own.line = &s->line;
 	}
 	if (setup->workers != NULL) {
-		rc = tunnel_session_start(s, setup);
+		tunnel_session_start(s, setup);
 	} else {
 		own.wire = transport_tls(setup->tls);
 		rc = session_new(&own, &s->session);
@@ -707,14 +710,10 @@ tunnel_session_open(struct tunnel_session *s, const struct stream_request *reque
 	fields[on.n_fields++] = (struct stream_field){CROSSING_SESSION, id};
 	if (request->held)
 		fields[on.n_fields++] = (struct stream_field){CROSSING_HELD, "1"};
-	rc = crossing_open(s->worker, &on, events, arg, out);
-	if (rc == -ESHUTDOWN) { /* its streams are used up; what has not crossed by now is lost */
-		session_free(&s->worker->near);
-		rc = crossing_open(s->worker, &on, events, arg, out);
-	}
+	rc = crossing_open(s->worker, &s->worker->near, &on, events, arg, out);
 	s->since = tunnel_session_since(s) + (rc == 0);
 	s->since_count = s->worker->n_counts;
-	return rc == -ESHUTDOWN || rc == -EMFILE || rc == -ENFILE ? -EAGAIN : rc;
+	return rc;
 }
 
 /* --- what is told of all -------------------------------------------------------------------- */

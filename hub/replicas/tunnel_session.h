@@ -4,12 +4,13 @@
  * posts. Without workers it is a session of the owner's loop, and nothing is between the two.
  *
  * A stream to a node on a worker crosses: it is a stream of an HTTP/2 session between the two
- * loops, over a pair of sockets, which the worker joins with one in the node's tunnel. What the
- * node answers, resets and STREAM_LOST come as from the tunnel itself. One that is opened with
- * `held` (stream_request) is not joined: relay_worker_join puts the caller's socket on the
- * worker as well (hub/replicas/relay_worker.h), and then nothing crosses any more. A stream that
- * a node opens crosses the other way: `opened` gets it on the owner's loop. What the node gives
- * up before that has cost the owner nothing.
+ * loops, over a pair of sockets, which the worker joins with one in the node's tunnel. A pair that
+ * has used up its 2^30 numbers of streams drains beside the next one. What the node answers,
+ * resets and STREAM_LOST come as from the tunnel itself. One that is opened with `held`
+ * (stream_request) is not joined: relay_worker_join puts the caller's socket on the worker as
+ * well (hub/replicas/relay_worker.h), and then nothing crosses any more. A stream that a node
+ * opens crosses the other way: `opened` gets it on the owner's loop. What the node gives up
+ * before that has cost the owner nothing.
  *
  * Figures come from the workers once a second: who reads them does not wait. The owner waits for a
  * worker where it asks for the streams one by one, and to free what has not ended; a worker never

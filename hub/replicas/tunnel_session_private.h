@@ -12,18 +12,33 @@
 
 enum { SESSION_WORKER_BUCKETS = 4096 };
 
+/* One end of a pair of sockets, and the HTTP/2 session there of what crosses. The one that opens
+ * the streams makes the pair, and another once the numbers of streams are used up; then the former
+ * pair is gone with its last stream. */
+struct crossing_end {
+	LIST_ENTRY(crossing_end) link;
+	struct session_worker *worker;
+	bool owner; /* it is the owner's, else the worker's */
+	int fd; /* until there is a session */
+	struct session *session;
+	uint64_t pair; /* its number, as in each the streams are numbered anew */
+};
+
+LIST_HEAD(crossing_ends, crossing_end); /* the first one is in use, others drain */
+
 struct session_worker {
 	struct session_workers *of;
 	struct loop *loop; /* the worker's */
+	uint64_t last_pair; /* of whichever of the two opens streams */
 	/* the owner's */
-	struct session *near; /* its end of what crosses; NULL: not yet, or lost */
-	bool began; /* there was one: the worker may have its end, and crossings */
+	struct crossing_ends near;
+	bool began; /* it has had a session, and so may have `far`, and crossings */
 	struct session_budget counted; /* as of the last count */
 	unsigned n_counts;
 	uint64_t counted_ms; /* when that was, or the first session began; 0: there is none */
 	/* the worker's */
 	struct timer *counter; /* NULL: not yet */
-	struct session *far;
+	struct crossing_ends far;
 	struct session_budget budget, crossing_budget;
 	LIST_HEAD(, tunnel_session) sessions[SESSION_WORKER_BUCKETS]; /* by id */
 	LIST_HEAD(, crossing) crossings[SESSION_WORKER_BUCKETS]; /* by the stream's number */
@@ -73,16 +88,23 @@ void session_worker_ask(struct session_worker *w, loop_fn *fn, void *arg);
 /* On the worker: NULL: it has ended. */
 struct tunnel_session *session_worker_find(const struct session_worker *w, uint64_t id);
 
+/* As session_open, on the loop of `ends`. -EAGAIN: or no pair can be made. */
+int crossing_open(struct session_worker *w, struct crossing_ends *ends,
+	const struct stream_request *request, const struct stream_events *events, void *arg,
+	struct stream **out);
+/* What crosses there is lost. */
+void crossing_ends_free(struct crossing_ends *ends);
+
 /* In tunnel_crossing.c, on the worker. */
 #define CROSSING_SESSION "edgeway-session" /* field: the id */
 #define CROSSING_HELD "edgeway-held" /* field: the stream waits for crossing_take */
 unsigned crossing_opened(
-	void *worker, struct stream *st, const struct stream_request *request, const char **reason);
+	void *end, struct stream *st, const struct stream_request *request, const char **reason);
 /* The same for a stream that the node has opened in this session: it goes to the owner. */
 unsigned crossing_opened_by_node(void *tunnel_session, struct stream *st,
 	const struct stream_request *request, const char **reason);
 /* NULL: it has ended. */
-struct crossing *crossing_find(const struct session_worker *w, int32_t id);
+struct crossing *crossing_find(const struct session_worker *w, uint64_t pair, int32_t id);
 /* Once all that crosses has come, and the crossing stream has ended: `taken` gets the node's
  * stream, and the crossing is gone; NULL: it was reset. */
 typedef void crossing_taken_fn(void *arg, struct stream *stream);

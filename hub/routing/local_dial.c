@@ -21,13 +21,19 @@ struct dial {
 	struct self_dial noted;
 };
 
+struct session_pair {
+	LIST_ENTRY(session_pair) link;
+	struct local_dial *of;
+	struct session *near, *far;
+};
+
 struct local_dial {
 	struct loop *loop;
 	struct self_guard *guard;
 	uint32_t mark;
 	struct session_budget budget;
 	uint64_t seed; /* of callers' slots of its shares */
-	struct session *near, *far; /* NULL until first used */
+	LIST_HEAD(, session_pair) pairs; /* the first one is in use, others drain */
 	TAILQ_HEAD(, dial) dials;
 };
 
@@ -61,24 +67,26 @@ free_dial(struct dial *d)
 }
 
 static void
-local_dial_stop(struct local_dial *c)
+session_pair_free(struct session_pair *p)
 {
-	struct dial *d;
-
-	while ((d = TAILQ_FIRST(&c->dials)) != NULL)
-		free_dial(d);
-	session_free(&c->near);
-	session_free(&c->far);
+	LIST_REMOVE(p, link);
+	session_free(&p->near);
+	session_free(&p->far);
+	free(p);
 }
 
 void
 local_dial_free(struct local_dial **out)
 {
 	struct local_dial *c = take_ptr(out);
+	struct dial *d;
 
 	if (c == NULL)
 		return;
-	local_dial_stop(c);
+	while ((d = TAILQ_FIRST(&c->dials)) != NULL)
+		free_dial(d);
+	while (!LIST_EMPTY(&c->pairs))
+		session_pair_free(LIST_FIRST(&c->pairs));
 	fair_share_free(&c->budget.shares);
 	free(c);
 }
@@ -136,7 +144,7 @@ static unsigned
 on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
 {
 	static const struct stream_events none = {0};
-	struct local_dial *c = arg;
+	struct local_dial *c = ((const struct session_pair *)arg)->of;
 	struct dial *d;
 	struct addr to;
 
@@ -162,15 +170,24 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	return 0;
 }
 
-/* Neither end of a socket pair closes by itself: the sessions are made again at the next use. */
+/* The far end hears of it, behind what it has yet to tell of. */
 static void
-on_ended(void *arg, int rc, const char *why)
+on_near_ended(void *arg, int rc, const char *why)
 {
-	(void)arg;
-	log_error("hub", "the hub's own dials have ended rc=%d reason=\"%s\"", rc, why);
+	(void)arg, (void)rc, (void)why;
 }
 
-static const struct session_events events = {.opened = on_opened, .ended = on_ended};
+/* 0: the numbers of streams were used up, and the last one has ended. */
+static void
+on_far_ended(void *arg, int rc, const char *why)
+{
+	if (rc != 0)
+		log_error("hub", "the hub's own dials have ended rc=%d reason=\"%s\"", rc, why);
+	session_pair_free(arg);
+}
+
+static const struct session_events near_events = {.ended = on_near_ended};
+static const struct session_events far_events = {.opened = on_opened, .ended = on_far_ended};
 
 static int
 local_dial_start(struct local_dial *c)
@@ -180,22 +197,26 @@ local_dial_start(struct local_dial *c)
 		.budget = &c->budget,
 		.udp = true,
 		.within = true, /* on_opened refuses whose share is used up */
-		.events = &events,
-		.arg = c};
+		.events = &far_events};
+	struct session_pair *p;
 	int fd[2], rc;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
 		return -errno;
+	setup.arg = p = xcalloc(1, sizeof *p);
+	p->of = c;
+	LIST_INSERT_HEAD(&c->pairs, p, link);
 	setup.wire = transport_socket(c->loop, fd[0]);
-	rc = session_new(&setup, &c->far);
+	rc = session_new(&setup, &p->far);
 	setup.role = SESSION_CLIENT;
+	setup.events = &near_events;
 	setup.wire = transport_socket(c->loop, fd[1]);
 	if (rc == 0)
-		rc = session_new(&setup, &c->near);
+		rc = session_new(&setup, &p->near);
 	else
 		setup.wire->ops->free(setup.wire);
 	if (rc < 0)
-		local_dial_stop(c);
+		session_pair_free(p);
 	return rc;
 }
 
@@ -205,19 +226,18 @@ local_dial_open(struct local_dial *c, const char *caller, const struct stream_re
 {
 	struct stream_field fields[STREAM_FIELDS_MAX];
 	struct stream_request with = *request;
-	int rc = c->near != NULL ? 0 : local_dial_start(c);
+	const struct session_pair *p = LIST_FIRST(&c->pairs);
+	int rc = -ESHUTDOWN;
 
 	assert(request->n_fields < STREAM_FIELDS_MAX);
 	memcpy(fields, request->fields, request->n_fields * sizeof *fields);
 	fields[with.n_fields++] = (struct stream_field){LOCAL_DIAL_CALLER, caller};
 	with.fields = fields;
-	if (rc == 0)
-		rc = session_open(c->near, &with, stream_events, arg, out);
+	if (p != NULL)
+		rc = session_open(p->near, &with, stream_events, arg, out);
+	if (rc == -ESHUTDOWN && (rc = local_dial_start(c)) == 0)
+		rc = session_open(LIST_FIRST(&c->pairs)->near, &with, stream_events, arg, out);
 	if (rc == 0)
 		local_dial_charge(c, *out, caller);
-	if (rc == -ESHUTDOWN) {
-		local_dial_stop(c);
-		rc = -EAGAIN;
-	}
 	return rc;
 }

@@ -43,9 +43,12 @@ struct relay_setup {
 		[RELAY_RATES];
 	uint32_t mark; /* SO_MARK of the sockets that relay_dial opens; 0: none */
 	unsigned hops; /* base/core/hops.h, for the same sockets */
-	/* relay_join_stream: the code for one stream when the session of the other has ended; 0:
-	 * STREAM_BROKEN */
+	/* two streams: the code for one when the session of the other has ended; 0: STREAM_BROKEN,
+	 * of datagrams STREAM_CANCELLED */
 	unsigned lost;
+	/* two streams of datagrams: the other end of `stream`, which is this hub's, hears how many
+	 * from there found no room */
+	bool tells;
 };
 
 /* timeout_ms 0: RELAY_DIAL_MS. */

@@ -165,6 +165,19 @@ session_drained(const struct session *s)
 	return s->stats.streams == 0 && session_drains(s);
 }
 
+/* The same, but for what owners have yet to read: it stays with them. */
+static bool
+session_is_carried(const struct session *s)
+{
+	const struct stream *st;
+
+	TAILQ_FOREACH(st, &s->streams, link) {
+		if (!is_whole(st))
+			return false;
+	}
+	return session_drains(s);
+}
+
 /* Closing a socket with unread input makes the kernel drop output that the peer has not received
  * yet. So the client closes, after its last ping was answered: everything that it sent has arrived
  * by then. The server waits for that, at most dead_ms. */
@@ -189,7 +202,8 @@ session_conclude(struct session *s, int rc)
 {
 	bool idle = buf_len(&s->out) == 0 && !s->out_waits && !h2_wants_output(s->h2);
 
-	if (session_drained(s) && (rc == -ECONNRESET || (session_parted(s) && idle))) {
+	if (rc == -ECONNRESET ? session_is_carried(s)
+			      : session_drained(s) && session_parted(s) && idle) {
 		s->why[0] = '\0';
 		session_end(s, 0);
 	} else if (rc < 0) {
@@ -410,6 +424,12 @@ bool
 stream_is_within(const struct stream *st)
 {
 	return st->session != NULL && st->session->within;
+}
+
+bool
+stream_is_udp(const struct stream *st)
+{
+	return st->udp;
 }
 
 bool

@@ -164,7 +164,8 @@ struct session_setup {
 	bool patient;
 	/* Both ends are in this program, and others' streams cross: new ones are taken while memory
 	 * is short, too, and no frames count, as what limits them is elsewhere (stream_exceeds);
-	 * STREAM_LOST is told as such. */
+	 * the server takes datagram streams, and need not have said so; STREAM_LOST is told as
+	 * such. */
 	bool within;
 	const struct session_events *events;
 	void *arg;
@@ -265,6 +266,8 @@ int32_t stream_id(const struct stream *st);
 bool session_has(const struct session *s, const struct stream *st);
 /* session_setup.within, of the stream's session. */
 bool stream_is_within(const struct stream *st);
+/* stream_request.udp */
+bool stream_is_udp(const struct stream *st);
 /* As session_is_silent, for the stream's session. */
 bool stream_is_silent(const struct stream *st);
 /* The session has ended and what it left cannot be read: neither `reset` nor stream_eof will report

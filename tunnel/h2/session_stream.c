@@ -264,11 +264,11 @@ check_open(struct session *s, const struct stream_request *r, char path[UDP_PATH
 		return most > 0 ? -EAGAIN : -ESHUTDOWN;
 	if (s->leaving >= SESSION_QUEUE)
 		return -EAGAIN;
-	if (r->udp && s->state == SESSION_HANDSHAKE)
+	if (!r->udp || s->within)
+		return 0;
+	if (s->state == SESSION_HANDSHAKE)
 		return -EINPROGRESS;
-	if (r->udp && !h2_takes_protocols(s->h2))
-		return -EPROTONOSUPPORT;
-	return 0;
+	return h2_takes_protocols(s->h2) ? 0 : -EPROTONOSUPPORT;
 }
 
 int

@@ -1,6 +1,8 @@
 #include "tests/unit/base/tls/workers_bed.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +23,7 @@ struct tls_workers *pool;
 char bulk[BULK];
 
 static pthread_t threads[WORKERS];
+static sem_t held; /* by so many workers */
 
 static void *
 worker_thread(void *arg)
@@ -40,6 +43,7 @@ workers_bed_make(void **state)
 {
 	(void)state;
 	signal(SIGPIPE, SIG_IGN);
+	sem_init(&held, 0, 0);
 	tls_keys_make(&ours);
 	tls_keys_make(&strangers);
 	assert_int_equal(pki_server_ctx(ours.hub, ours.hub_key, ours.ca, &server, NULL), 0);
@@ -77,12 +81,13 @@ workers_bed_free(void **state)
 	return 0;
 }
 
-static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* a worker may come to it late */
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 
 static void
 workers_bed_wait(void *arg)
 {
 	(void)arg;
+	sem_post(&held);
 	pthread_mutex_lock(&busy);
 	pthread_mutex_unlock(&busy);
 }
@@ -93,6 +98,9 @@ workers_bed_hold(void)
 	pthread_mutex_lock(&busy);
 	for (size_t i = 0; i < WORKERS; i++)
 		loop_post(loops[i], workers_bed_wait, NULL);
+	for (size_t i = 0; i < WORKERS; i++)
+		while (sem_wait(&held) < 0)
+			assert_int_equal(errno, EINTR);
 }
 
 void

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <cmocka.h>
+#include <nghttp2/nghttp2.h>
 
 #include "base/core/util.h"
 #include "tunnel/h2/session_private.h"
@@ -297,6 +298,7 @@ bed_reach(struct tunnel *t, struct caller *c, bool held)
 void
 bed_echo(struct caller *c)
 {
+	c->n = 0;
 	stream_write(c->stream, "hello", 5);
 	until(c->n == 5);
 	assert_memory_equal(c->got, "hello", 5);
@@ -319,6 +321,42 @@ bed_refused(struct tunnel *t, struct caller *c)
 		assert_string_equal(c->reason, "nobody listens");
 		stream_close(&c->stream, STREAM_CANCELLED);
 	}
+}
+
+static void
+on_relay_ended(void *arg, const struct relay_report *report)
+{
+	struct caller *c = arg;
+
+	c->ended++;
+	c->report = *report;
+	relay_worker_free(&c->relay);
+}
+
+int
+bed_join(struct caller *c, struct rate *rate)
+{
+	int pair[2];
+
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+	c->relay = relay_worker_join(bed_workers,
+		&(struct relay_setup){.loop = loop,
+			.stream = take_ptr(&c->stream),
+			.ended = on_relay_ended,
+			.arg = c,
+			.rates = {rate}},
+		pair[0]);
+	return pair[1];
+}
+
+void
+bed_on_use_up(void *session)
+{
+	/* whose first member is nghttp2's */
+	nghttp2_session *ng = *(nghttp2_session **)((struct session *)session)->h2;
+
+	assert_int_equal(nghttp2_session_set_next_stream_id(ng, INT32_MAX), 0);
 }
 
 void

@@ -69,7 +69,12 @@ void bed_reach(struct tunnel *t, struct caller *c, bool held);
 void bed_echo(struct caller *c);
 /* Dials where nobody listens, and is told so. */
 void bed_refused(struct tunnel *t, struct caller *c);
-/* For session_worker_ask: a session has as many given-up streams that wait for its wire as it may,
+/* Has the worker join its stream, which was opened with `held`, with a socket; returns the caller's
+ * end of that. rate: NULL: no limit. */
+int bed_join(struct caller *c, struct rate *rate);
+/* For session_worker_ask: the next stream of the session, which opens them, has the last id. */
+void bed_on_use_up(void *session);
+/* The same: a session has as many given-up streams that wait for its wire as it may,
  * and has them no more. */
 void bed_on_crowd(void *session);
 void bed_on_crowd_left(void *session);

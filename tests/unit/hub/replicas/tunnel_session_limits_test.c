@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <nghttp2/nghttp2.h>
 
 #include "base/core/util.h"
 #include "hub/replicas/tunnels.h"
@@ -329,20 +328,10 @@ test_figures_wait_for_no_worker(void **state)
 	bed_end(&other);
 }
 
-/* The next stream has the last id. */
-static void
-use_up(struct session *s)
-{
-	/* whose first member is nghttp2's */
-	nghttp2_session *ng = *(nghttp2_session **)s->h2;
-
-	assert_int_equal(nghttp2_session_set_next_stream_id(ng, INT32_MAX), 0);
-}
-
 static void
 on_use_up(void *arg)
 {
-	use_up(((struct tunnel_session *)arg)->session);
+	bed_on_use_up(((struct tunnel_session *)arg)->session);
 }
 
 /* After 2^30 streams both ends know that the node is to open another tunnel. */
@@ -379,28 +368,6 @@ test_tunnel_is_used_up(void **state)
 	bed_end(&t);
 }
 
-/* After 2^30 streams another session begins. */
-static void
-test_streams_are_used_up(void **state)
-{
-	struct caller first, last, next;
-	struct tunnel t;
-
-	(void)state;
-	bed_start(&t);
-	bed_reach(&t, &first, false);
-	use_up(t.session->worker->near);
-	bed_reach(&t, &last, false);
-	assert_int_equal(last.reset, 0);
-	bed_reach(&t, &next, false);
-	assert_int_equal(first.reset, STREAM_LOST);
-	assert_int_equal(last.reset, STREAM_LOST);
-	stream_write(next.stream, "hello", 5);
-	until(next.n == 5);
-	stream_close(&next.stream, STREAM_CANCELLED);
-	bed_end(&t);
-}
-
 /* What crosses is lost, and the tunnel is not: the node gets a code of HTTP/2. */
 static void
 test_node_hears_a_code_of_http2(void **state)
@@ -411,7 +378,7 @@ test_node_hears_a_code_of_http2(void **state)
 	(void)state;
 	bed_start(&t);
 	bed_reach(&t, &c, false);
-	session_free(&t.session->worker->near);
+	crossing_ends_free(&t.session->worker->near);
 	assert_int_equal(c.reset, STREAM_LOST);
 	until(t.node.reset != 0);
 	assert_int_equal(t.node.reset, STREAM_CANCELLED);
@@ -442,7 +409,7 @@ test_stop_without_an_end(void **state)
 	bed_end(&t);
 	until(c.reset != 0);
 	loop_post(w->loop, on_busy, &waited);
-	session_free(&w->near);
+	crossing_ends_free(&w->near);
 	session_workers_free(&bed_workers);
 	assert_true(waited);
 }
@@ -459,7 +426,6 @@ main(void)
 		ON_WORKERS(test_a_tunnel_that_is_behind),
 		ON_WORKERS(test_figures_wait_for_no_worker),
 		BOTH(test_tunnel_is_used_up),
-		ON_WORKERS(test_streams_are_used_up),
 		ON_WORKERS(test_node_hears_a_code_of_http2),
 		ON_WORKERS(test_stop_without_an_end),
 	};

@@ -15,34 +15,6 @@
 #include "base/core/util.h"
 #include "tests/unit/hub/replicas/tunnel_session_bed.h"
 
-static void
-on_relay_ended(void *arg, const struct relay_report *report)
-{
-	struct caller *c = arg;
-
-	c->ended++;
-	c->report = *report;
-	relay_worker_free(&c->relay);
-}
-
-/* Returns the caller's end. rate: NULL: no limit. */
-static int
-join(struct caller *c, struct rate *rate)
-{
-	int pair[2];
-
-	assert_int_equal(
-		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
-	c->relay = relay_worker_join(bed_workers,
-		&(struct relay_setup){.loop = loop,
-			.stream = take_ptr(&c->stream),
-			.ended = on_relay_ended,
-			.arg = c,
-			.rates = {rate}},
-		pair[0]);
-	return pair[1];
-}
-
 /* Sends it all, and reads it back behind what has come before. */
 static void
 bulk_and_back(int fd, const char *before)
@@ -164,7 +136,7 @@ test_socket_is_handed_over(void **state)
 
 		bed_reach(&t, &c, true);
 		stream_write(c.stream, "first", 5);
-		fd = join(&c, limited ? &rate : NULL);
+		fd = bed_join(&c, limited ? &rate : NULL);
 		bulk_and_back(fd, "first");
 		assert_int_equal(c.ended, 0);
 		shutdown(fd, SHUT_WR);
@@ -195,7 +167,7 @@ test_a_limit_of_bytes_comes_later(void **state)
 	(void)state;
 	bed_start(&t);
 	bed_reach(&t, &c, true);
-	fd = join(&c, &rate);
+	fd = bed_join(&c, &rate);
 	bulk_and_back(fd, "");
 	assert_int_equal(waits, 0);
 	rate.per_s = 1;
@@ -226,7 +198,7 @@ test_breaks(void **state)
 	bed_start(&t);
 	for (int early = 0; early < 2; early++) { /* the owner; a worker may not have begun */
 		bed_reach(&t, &c, true);
-		fd = join(&c, NULL);
+		fd = bed_join(&c, NULL);
 		if (!early)
 			bulk_and_back(fd, "");
 		t.node.reset = 0;
@@ -239,7 +211,7 @@ test_breaks(void **state)
 		close(fd);
 	}
 	bed_reach(&t, &c, true); /* the owner gives it up */
-	fd = join(&c, NULL);
+	fd = bed_join(&c, NULL);
 	t.node.reset = 0;
 	relay_worker_free(&c.relay);
 	until(t.node.reset != 0);
@@ -249,7 +221,7 @@ test_breaks(void **state)
 
 	bed_reach(&t, &c, true); /* the node, ahead of the socket */
 	stream_close(&t.node.stream, STREAM_BROKEN);
-	fd = join(&c, NULL);
+	fd = bed_join(&c, NULL);
 	until(c.ended == 1);
 	assert_false(c.report.whole);
 	assert_int_equal(read(fd, &byte, 1), 0);
@@ -273,13 +245,13 @@ test_breaks_wait_for_no_worker(void **state)
 		bed_reach(&t, &c[i], true);
 		if (i >= 2)
 			continue;
-		fds[i] = join(&c[i], NULL);
+		fds[i] = bed_join(&c[i], NULL);
 		bulk_and_back(fds[i], "");
 	}
 	workers_bed_hold();
 	alarm(60); /* it would wait forever */
 	for (size_t i = 2; i < ARRAY_LEN(c); i++)
-		fds[i] = join(&c[i], NULL);
+		fds[i] = bed_join(&c[i], NULL);
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
 		relay_worker_break(c[i].relay, i % 2 == 0 ? "told so" : "for another reason");
 		relay_worker_break(c[i].relay, "too late");
@@ -316,7 +288,7 @@ test_break_of_what_has_ended(void **state)
 	bed_start(&t);
 	bed_reach(&t, &c, true);
 	w = t.session->worker;
-	fd = join(&c, NULL);
+	fd = bed_join(&c, NULL);
 	assert_int_equal(write(fd, "hello", 5), 5);
 	until(ioctl(fd, FIONREAD, &unread) == 0 && unread == 5);
 	close(fd); /* a reset */
@@ -346,7 +318,7 @@ test_lost(void **state)
 	bed_start(&t);
 	bed_reach(&t, &open, false);
 	bed_reach(&t, &held, true);
-	fd = join(&held, NULL);
+	fd = bed_join(&held, NULL);
 	assert_int_equal(bed_ask(&t, &dialling, "later:1", false), 0);
 	until(t.node.opened == 3);
 	session_free(&t.node.session);

@@ -2,6 +2,7 @@
  * dialled carries the caller's hops and is known as the hub's own. Found by tests/mutation. */
 #include "hub/routing/local_dial.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,12 +14,14 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <nghttp2/nghttp2.h>
 
 #include "base/conf/tree.h"
 #include "base/core/hops.h"
 #include "base/core/log.h"
 #include "hub/port/caller.h"
 #include "tests/unit/patience.h"
+#include "tunnel/h2/session_private.h"
 
 static struct {
 	struct loop *loop;
@@ -206,6 +209,56 @@ what_is_dialled(void **state)
 		close(far[i]);
 }
 
+static unsigned
+descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir) != NULL)
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* A session has no number left for the third dial: the two before it go on, and then that session
+ * goes. */
+static void
+streams_are_used_up(void **state)
+{
+	struct end e[3];
+	unsigned before = 0;
+	int far[3];
+
+	(void)state;
+	bed.may = true;
+	for (int i = 0; i < 3; i++) {
+		dial(&e[i], bed.authority, false);
+		assert_int_equal(e[i].status, 200);
+		far[i] = accept(bed.listener, NULL, NULL);
+		if (i > 0)
+			continue;
+		before = descriptors();
+		/* whose first member is nghttp2's */
+		assert_int_equal(nghttp2_session_set_next_stream_id(
+					 *(nghttp2_session **)e[0].st->session->h2, INT32_MAX),
+			0);
+	}
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(write(far[i], "hello", 5), 5);
+		patience_until(patience_turn(bed.loop), heard(e[i].st, "hello"));
+		if (i == 2)
+			break;
+		stream_close(&e[i].st, STREAM_CANCELLED);
+		close(far[i]);
+	}
+	patience_until(patience_turn(bed.loop), descriptors() == before);
+	assert_false(e[2].reset);
+	stream_close(&e[2].st, STREAM_CANCELLED);
+	close(far[2]);
+}
+
 /* Both ends of a stream hold bytes; whose they are is known at both. */
 static void
 a_caller_that_holds_all_memory(void **state)
@@ -273,6 +326,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(what_is_refused),
 		T(what_is_dialled),
+		T(streams_are_used_up),
 		T(a_caller_that_holds_all_memory),
 		T(datagrams),
 	};

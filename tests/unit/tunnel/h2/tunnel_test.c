@@ -403,6 +403,34 @@ test_drain_server(void **state)
 	test_drain(false);
 }
 
+/* What the server's owner has yet to read is no reason to call the end anything else. */
+static void
+test_drain_unread(void **state)
+{
+	struct bed b;
+	struct end e;
+
+	(void)state;
+	bed_init(&b, false);
+	bed_open(&b, &e, "a:1");
+	bed_until(&b, e.status == 200);
+	b.ends[0]->stalled = true;
+	b.ends[0]->echo = false;
+	bed_write(&e, 1000);
+	stream_end(e.st);
+	stream_end(b.ends[0]->st);
+	session_send_away(b.near);
+	bed_until(&b, e.eof);
+	stream_close(&e.st, STREAM_DONE);
+	bed_until(&b, b.near_rc == 0 && b.far_rc != 1);
+	assert_int_equal(b.far_rc, 0);
+	b.ends[0]->stalled = false;
+	bed_move(b.ends[0]);
+	assert_int_equal(b.ends[0]->got, 1000);
+	assert_true(b.ends[0]->eof);
+	bed_fini(&b);
+}
+
 /* Whoever begins, or both at the same moment, with nothing to finish: it is over as soon as that is
  * said. */
 static void
@@ -724,6 +752,7 @@ main(void)
 		cmocka_unit_test(test_streams_are_capped),
 		cmocka_unit_test(test_drain_client),
 		cmocka_unit_test(test_drain_server),
+		cmocka_unit_test(test_drain_unread),
 		cmocka_unit_test(test_drain_idle),
 		cmocka_unit_test(test_lost_session_tells_streams),
 		cmocka_unit_test(test_dead_peer),

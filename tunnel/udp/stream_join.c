@@ -1,4 +1,8 @@
-#include "tunnel/udp/dgram_couple.h"
+#include "tunnel/udp/stream_join.h"
+
+#include <string.h>
+
+#include "tunnel/udp/dgram.h"
 
 struct side {
 	struct dgram_couple *couple;
@@ -9,14 +13,14 @@ struct side {
 struct dgram_couple {
 	struct loop *loop;
 	struct side sides[2];
-	struct rate *rates[2];
+	struct rate *rates[RELAY_RATES];
 	struct timer *timer; /* for reporting the end */
 	unsigned lost;
 	bool tells, over;
 	uint64_t untold; /* dropped, of those from the first side */
-	void (*ended)(void *arg, const struct dgram_couple_report *report);
+	relay_ended_fn *ended;
 	void *arg;
-	struct dgram_couple_report report;
+	struct relay_report report;
 };
 
 /* The owner is told at the next turn. */
@@ -48,19 +52,14 @@ static void
 pass_one(struct side *from, const void *data, size_t n)
 {
 	struct dgram_couple *c = from->couple;
-	struct dgram_tally *t = &c->report.tally;
 	bool first = from == &c->sides[0];
-	struct dgram_count *count = first ? &t->to_stream : &t->from_stream;
 
-	if (!dgram_couple_spend(c, n)) {
-		t->dropped[DROP_RATE]++;
-	} else if (!dgram_put(c->sides[first ? 1 : 0].stream, data, n)) {
-		t->dropped[DROP_QUEUE]++;
+	if (!dgram_couple_spend(c, n))
+		return;
+	if (!dgram_put(c->sides[first ? 1 : 0].stream, data, n))
 		c->untold += first && c->tells;
-	} else {
-		count->datagrams++;
-		count->bytes += n;
-	}
+	else
+		*(first ? &c->report.to_other : &c->report.to_stream) += n;
 }
 
 static void
@@ -120,10 +119,11 @@ on_timer(void *arg)
 	c->ended(c->arg, &c->report);
 }
 
-struct dgram_couple *
-dgram_couple_new(const struct dgram_couple_setup *setup)
+static struct dgram_couple *
+dgram_couple_new(const struct relay_setup *setup, struct stream *other)
 {
 	struct dgram_couple *c = xcalloc(1, sizeof *c);
+	struct stream *streams[] = {setup->stream, other};
 
 	c->loop = setup->loop;
 	c->lost = setup->lost != 0 ? setup->lost : STREAM_CANCELLED;
@@ -131,10 +131,12 @@ dgram_couple_new(const struct dgram_couple_setup *setup)
 	c->ended = setup->ended;
 	c->arg = setup->arg;
 	c->timer = timer_new(c->loop, on_timer, c);
+	c->report.status = 200;
+	memcpy(c->rates, setup->rates, sizeof c->rates);
+	stream_on_fading(other, NULL, NULL);
 	for (unsigned i = 0; i < 2; i++) {
-		c->rates[i] = setup->rates[i];
 		c->sides[i].couple = c;
-		c->sides[i].stream = setup->streams[i];
+		c->sides[i].stream = streams[i];
 		stream_use(c->sides[i].stream, &events, &c->sides[i]);
 	}
 	for (unsigned i = 0; i < 2 && !c->over; i++)
@@ -142,14 +144,7 @@ dgram_couple_new(const struct dgram_couple_setup *setup)
 	return c;
 }
 
-void
-dgram_couple_break(struct dgram_couple *c, const char *why)
-{
-	if (!c->over)
-		dgram_couple_finish(c, STREAM_CANCELLED, why);
-}
-
-void
+static void
 dgram_couple_free(struct dgram_couple **out)
 {
 	struct dgram_couple *c = take_ptr(out);
@@ -162,4 +157,29 @@ dgram_couple_free(struct dgram_couple **out)
 	}
 	timer_free(&c->timer);
 	free(c);
+}
+
+void
+stream_join_init(struct stream_join *j, const struct relay_setup *setup, struct stream *other)
+{
+	if (stream_is_udp(other))
+		j->couple = dgram_couple_new(setup, other);
+	else
+		j->relay = relay_join_stream(setup, other);
+}
+
+void
+stream_join_break(struct stream_join *j, const char *why)
+{
+	if (j->couple == NULL)
+		relay_break(j->relay, why);
+	else if (!j->couple->over)
+		dgram_couple_finish(j->couple, STREAM_CANCELLED, why);
+}
+
+void
+stream_join_fini(struct stream_join *j)
+{
+	relay_free(&j->relay);
+	dgram_couple_free(&j->couple);
 }
