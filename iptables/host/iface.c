@@ -212,11 +212,8 @@ on_ready(void *arg, int fd, unsigned events)
 	struct iface *f = arg;
 
 	(void)fd;
-	/* An overrun is a socket error, after which the loop stops watching; watch it again. */
-	if (events & WATCH_HUP) {
-		watch_set(f->watch, 0);
-		watch_set(f->watch, WATCH_READ);
-	}
+	if (events & WATCH_HUP)
+		watch_renew(f->watch);
 	f->concerned = false;
 	if (nl_drain(f->events, on_event, f) < 0 || f->concerned)
 		iface_report(f);
