@@ -355,8 +355,11 @@ follow(bool relays, bool restricts, bool external, bool six)
 			check_external(&lab);
 		if (relays && i % 20 == 9)
 			change_relay(&lab, (uint16_t)(draw(&lab, 3) * 30000));
-		if (i % 100 == 99) /* the table anew, with all that is in it */
-			assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
+		if (i % 100 != 99)
+			continue;
+		/* the table anew, with all that is in it */
+		iptables_use_port(lab.ipt, (uint16_t)(40001 + i));
+		assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
 	}
 	assert_true(!relays || lab.relayed > 0);
 	assert_true((lab.restricted > 0) == restricts);
@@ -506,6 +509,40 @@ kernel_serves_local_calls(void **state)
 #undef AT
 }
 
+/* Returns whether the table is the one from before. */
+static bool
+lab_install(struct lab *lab, uint16_t port, uint32_t address)
+{
+	struct err err = {0};
+
+	assert_int_equal(system("nft add chain ip edgeway witness"), 0);
+	iptables_use_port(lab->ipt, port);
+	assert_int_equal(iptables_install(lab->ipt, address, &err), 0);
+	return system("nft list chain ip edgeway witness >/dev/null 2>&1") == 0;
+}
+
+/* Who serves the mesh tries it all again each second while a later step fails. */
+static void
+an_install_again_keeps_the_table(void **state)
+{
+	struct lab lab;
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(system("ip addr add 172.17.0.2/32 dev lo"), 0);
+	lab_begin(&lab);
+	assert_int_equal(system("ip route del 9.251.0.0/16 dev lo"), 0);
+	assert_true(lab_install(&lab, 40001, ADDRESS));
+	assert_int_equal(system("ip route show 9.251.0.0/16 | grep -q ' lo '"), 0);
+	assert_false(lab_install(&lab, 40002, ADDRESS));
+	assert_false(lab_install(&lab, 40002, ADDRESS + 1));
+	assert_true(lab_install(&lab, 40002, ADDRESS + 1));
+	assert_int_equal(iptables_drain(lab.ipt, &err), 0);
+	assert_false(lab_install(&lab, 40002, ADDRESS + 1));
+	lab_end(&lab);
+	assert_int_equal(system("ip addr del 172.17.0.2/32 dev lo"), 0);
+}
+
 static unsigned
 flows_ended(const struct lab *lab)
 {
@@ -577,6 +614,7 @@ main(void)
 		cmocka_unit_test(kernel_follows_both_families),
 		cmocka_unit_test(kernel_knows_calls_from_outside),
 		cmocka_unit_test(kernel_serves_local_calls),
+		cmocka_unit_test(an_install_again_keeps_the_table),
 		cmocka_unit_test(flows_of_the_node_stay),
 	};
 
