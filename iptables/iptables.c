@@ -400,7 +400,6 @@ iptables_remove(struct iptables *ipt, struct err *err)
 	guard_disarm(&ipt->guard);
 	kernelpath_rest(ipt->kernelpath);
 	timer_cancel(ipt->tend);
-	multipath_withdraw();
 	hairpin_undo(&ipt->hairpin);
 	guard_begin(&ipt->guard, &c);
 	rules_remove(&c.batch);
