@@ -53,6 +53,7 @@ service_maps_new(struct service_maps **out, const struct service_maps_config *co
 	buf_init(&f->vacant, BUF_UNLIMITED);
 	buf_init(&f->differences, BUF_UNLIMITED);
 	buf_init(&f->external.held, BUF_UNLIMITED);
+	buf_init(&f->external.addresses, BUF_UNLIMITED);
 	f->external.subnet = config->subnet;
 	f->external.mask = config->mask;
 	f->external.subnet6 = config->subnet6;
@@ -114,6 +115,7 @@ service_maps_free(struct service_maps **out)
 	buf_fini(&f->vacant);
 	buf_fini(&f->differences);
 	buf_fini(&f->external.held);
+	buf_fini(&f->external.addresses);
 	free(f);
 }
 

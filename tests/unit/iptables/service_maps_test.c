@@ -468,6 +468,21 @@ lab_put(struct lab *lab, const char *name, uint32_t fake_ip, const char *rest)
 	check(lab);
 }
 
+static void
+lab_addresses(struct lab *lab, size_t n)
+{
+	struct own_address *own = xcalloc(n, sizeof *own);
+	struct address_list *list;
+
+	for (size_t i = 0; i < n; i++)
+		own[i] = (struct own_address){
+			.flags = IFF_UP, .ip = ip_of_v4(0xc0000201 + (uint32_t)i)};
+	list = address_list_new(own, n);
+	iptables_addresses(lab->ipt, list);
+	address_list_unref(&list);
+	free(own);
+}
+
 /* Of externalTrafficPolicy: Local. What the proxy is to put into TLS never goes past it, not even
  * for the caller's address. A leaving endpoint of this node serves on while it has no other. */
 static void
@@ -485,15 +500,10 @@ kernel_serves_local_calls(void **state)
 		{"\"endpoints\":[" AT("n", "10.0.0.1", "6") "," AT("a", "10.0.0.2", "3"), 1, 1},
 	};
 	struct lab lab;
-	struct own_address own = {.flags = IFF_UP};
-	struct address_list *list;
 
 	(void)state;
 	lab_begin(&lab);
-	assert_true(ip_parse("192.0.2.1", &own.ip));
-	list = address_list_new(&own, 1);
-	iptables_addresses(lab.ipt, list);
-	address_list_unref(&list);
+	lab_addresses(&lab, 1);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *rest = xasprintf(
 			"\"datapath\":\"kernel\",\"externalLocal\":true,"
@@ -541,6 +551,24 @@ an_install_again_keeps_the_table(void **state)
 	assert_false(lab_install(&lab, 40002, ADDRESS + 1));
 	lab_end(&lab);
 	assert_int_equal(system("ip addr del 172.17.0.2/32 dev lo"), 0);
+}
+
+/* A node with many bridges. */
+static void
+each_address_has_the_node_ports(void **state)
+{
+	struct lab lab;
+
+	(void)state;
+	lab_begin(&lab);
+	lab_put(&lab, "s", SUBNET + 1,
+		"\"ports\":[{\"port\":80,\"mode\":\"tcp\",\"nodePort\":30000}]");
+	for (unsigned n = 300; n > 0; n /= 4) {
+		lab_addresses(&lab, n);
+		check(&lab);
+		assert_int_equal(elements_of(&lab, RULES_EXTERNAL), n);
+	}
+	lab_end(&lab);
 }
 
 static unsigned
@@ -614,6 +642,7 @@ main(void)
 		cmocka_unit_test(kernel_follows_both_families),
 		cmocka_unit_test(kernel_knows_calls_from_outside),
 		cmocka_unit_test(kernel_serves_local_calls),
+		cmocka_unit_test(each_address_has_the_node_ports),
 		cmocka_unit_test(an_install_again_keeps_the_table),
 		cmocka_unit_test(flows_of_the_node_stay),
 	};
