@@ -114,6 +114,7 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/core/loop_test \
 	tests/unit/base/core/loop_timers_test \
 	tests/unit/base/os/ingress_interface_test \
+	tests/unit/base/os/netwatch_test \
 	tests/unit/base/os/notify_test \
 	tests/unit/base/os/send_ring_test \
 	tests/unit/base/conf/opt_test \
@@ -164,6 +165,8 @@ tests_unit_base_os_ingress_interface_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_os_send_ring_test_SOURCES = tests/unit/base/os/send_ring_test.c
 tests_unit_base_os_send_ring_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_os_send_ring_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_uring_queue_init -Wl,--wrap=io_uring_submit_and_wait
+tests_unit_base_os_netwatch_test_SOURCES = tests/unit/base/os/netwatch_test.c $(CLOCK)
+tests_unit_base_os_netwatch_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_os_notify_test_SOURCES = tests/unit/base/os/notify_test.c
 tests_unit_base_os_notify_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_conf_opt_test_SOURCES = tests/unit/base/conf/opt_test.c

@@ -344,17 +344,17 @@ install_route(struct iptables *ipt, struct err *err)
 void
 iptables_use_port(struct iptables *ipt, uint16_t port)
 {
+	ipt->current = ipt->current && port == ipt->proxy_port;
 	ipt->proxy_port = port;
 }
 
-int
-iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
+/* The guard sees to it that the table stays. */
+static int
+iptables_install_table(struct iptables *ipt, uint32_t address, struct err *err)
 {
-	const struct expr_net range = range_of(ipt);
-	int rc = preflight_refuse(&range, 0, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
+	ipt->current = false;
 	ipt->refused6_until_ms = 0;
 	tend_own6(ipt);
 	own_interface_tidy(&ipt->subnet6);
@@ -367,9 +367,20 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 	rc = install_table(ipt, err);
 	if (rc < 0)
 		return rc;
-	ipt->guard.armed = true;
+	ipt->guard.armed = ipt->current = true;
 	timer_start(ipt->tend, 0, TEND_MS);
-	return install_route(ipt, err);
+	return 0;
+}
+
+int
+iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
+{
+	const struct expr_net range = range_of(ipt);
+	int rc = preflight_refuse(&range, 0, err);
+
+	if (rc == 0 && !(ipt->guard.armed && ipt->current && address == ipt->address))
+		rc = iptables_install_table(ipt, address, err);
+	return rc < 0 ? rc : install_route(ipt, err);
 }
 
 static void
@@ -389,7 +400,6 @@ iptables_remove(struct iptables *ipt, struct err *err)
 	guard_disarm(&ipt->guard);
 	kernelpath_rest(ipt->kernelpath);
 	timer_cancel(ipt->tend);
-	multipath_withdraw();
 	hairpin_undo(&ipt->hairpin);
 	guard_begin(&ipt->guard, &c);
 	rules_remove(&c.batch);
@@ -517,6 +527,7 @@ iptables_drain(struct iptables *ipt, struct err *err)
 	int rc;
 
 	ipt->draining = true;
+	ipt->current = false;
 	if (!ipt->guard.armed)
 		return 0;
 	guard_begin(&ipt->guard, &c);

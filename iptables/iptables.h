@@ -71,7 +71,8 @@ int iptables_open(struct iptables **ipt, const struct iptables_config *config,
 /* The proxy listens on this port instead of config.port; takes effect at the next
  * iptables_install. */
 void iptables_use_port(struct iptables *ipt, uint16_t port);
-/* In one transaction replaces our table (also one left by an earlier run); then sets the route. */
+/* In one transaction replaces our table (also one left by an earlier run), unless it is already as
+ * wanted; then sets the route. */
 int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
 /* For ten seconds from now, pods' queries to port 53 of these upstreams (IPv4 as ::ffff:a.b.c.d) go
  * to our DNS; call it again while DNS answers, and at once when the upstreams change. n 0: stop.

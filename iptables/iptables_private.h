@@ -69,6 +69,7 @@ struct iptables {
 	struct timer *tend; /* looks after bridge ports and obstacles */
 	uint64_t tended_ms;
 	bool draining, old_kernel, no_sockets; /* as in struct rules */
+	bool current; /* the table is as address, proxy_port and draining say */
 	/* one bit for each UDP port that `relay` has returned since the table has its current
 	 * address */
 	uint8_t *relay_ports;

@@ -37,7 +37,7 @@ endif
 IPTABLES_TEST_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS) $(CMOCKA_LIBS)
 tests_unit_iptables_maps_divert_test_SOURCES = tests/unit/iptables/maps/divert_test.c $(PATIENCE)
 tests_unit_iptables_maps_divert_test_LDADD = $(IPTABLES_TEST_LDADD)
-tests_unit_iptables_service_maps_test_SOURCES = tests/unit/iptables/service_maps_test.c
+tests_unit_iptables_service_maps_test_SOURCES = tests/unit/iptables/service_maps_test.c $(PATIENCE)
 tests_unit_iptables_service_maps_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_iptables_maps_slots_test_SOURCES = tests/unit/iptables/maps/slots_test.c
 tests_unit_iptables_maps_slots_test_LDADD = $(IPTABLES_TEST_LDADD)

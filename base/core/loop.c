@@ -502,6 +502,13 @@ watch_set(struct watch *w, unsigned events)
 }
 
 void
+watch_renew(struct watch *w)
+{
+	if (!w->added)
+		watch_change(w);
+}
+
+void
 watch_defer(struct watch *w, bool on)
 {
 	const uint64_t now = uv_now(&w->loop->uv);

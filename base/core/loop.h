@@ -65,6 +65,9 @@ void *loop_backend(struct loop *loop);
 enum { WATCH_UNBLOCKED = 8 };
 struct watch *watch_start(struct loop *loop, int fd, unsigned events, watch_fn *fn, void *arg);
 void watch_set(struct watch *w, unsigned events);
+/* Watches on after a WATCH_HUP that did not end the descriptor: a netlink socket that has overrun
+ * has an error until it is read. */
+void watch_renew(struct watch *w);
 /* on: its owner expects to stop it soon, so the kernel, if it has not been told of the watch yet,
  * is told up to 10 ms later: mostly never, which saves two system calls. Ends with watch_set. */
 void watch_defer(struct watch *w, bool on);

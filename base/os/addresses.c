@@ -169,9 +169,12 @@ addresses_refresh(struct addresses *a)
 static void
 on_netlink(void *arg, int fd, unsigned events)
 {
+	struct addresses *a = arg;
+
 	(void)fd;
-	(void)events;
-	addresses_refresh(arg);
+	if (events & WATCH_HUP)
+		watch_renew(a->watch);
+	addresses_refresh(a);
 }
 
 static void

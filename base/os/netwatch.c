@@ -58,7 +58,8 @@ on_ready(void *arg, int fd, unsigned events)
 {
 	struct netwatch *w = arg;
 
-	(void)events;
+	if (events & WATCH_HUP)
+		watch_renew(w->watch);
 	netwatch_drain(fd);
 	if (!timer_active(w->timer))
 		timer_start(w->timer, NETWATCH_MS, 0);

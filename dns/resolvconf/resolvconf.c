@@ -23,6 +23,7 @@ struct resolvconf {
 	uint32_t address; /* of the nameserver in it */
 	const char *trouble; /* "", or why the file is not ours although it should be */
 	bool unkept; /* the trouble is that its original cannot be saved */
+	bool due; /* the original has changed, and the file could not be written since */
 	struct dns_keep keep;
 	struct resolv_original original;
 	struct replaced replaced;
@@ -378,6 +379,21 @@ is_full(int code)
 	return code == -ENOSPC || code == -EDQUOT;
 }
 
+static int
+resolvconf_put(struct resolvconf *rc, uint32_t address, bool known, struct err *err)
+{
+	int code;
+
+	rc->unkept = false;
+	code = write_ours(rc, address, known, err);
+	rc->due = code < 0;
+	if (rc->unkept)
+		rc->trouble = "left alone, its original cannot be kept";
+	else if (code < 0)
+		rc->trouble = is_full(code) ? "left alone, its disk is full" : "cannot be written";
+	return code;
+}
+
 int
 resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
 {
@@ -385,13 +401,7 @@ resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
 
 	if (!rc->manage)
 		return 0;
-	rc->trouble = "cannot be written";
-	rc->unkept = false;
-	code = write_ours(rc, address, false, err);
-	if (rc->unkept)
-		rc->trouble = "left alone, its original cannot be kept";
-	else if (is_full(code))
-		rc->trouble = "left alone, its disk is full";
+	code = resolvconf_put(rc, address, false, err);
 	return rc->unkept || is_full(code) ? RESOLVCONF_LEFT : code;
 }
 
@@ -414,13 +424,14 @@ resolvconf_check(struct resolvconf *rc, bool mend, struct err *err)
 	same = rc->written ? resolvfile_is_whole(&rc->original, &now)
 			   : same_file(&rc->original, &now);
 	resolv_original_fini(&now);
-	late = same && mend && rc->written && (take_late_words(rc) || take_link_target(rc));
+	late = same && mend && rc->written &&
+		(take_late_words(rc) || take_link_target(rc) || rc->due);
 	if (same && !late) {
-		rc->trouble = rc->written ? "" : rc->trouble;
+		rc->trouble = rc->written && !rc->due ? "" : rc->trouble;
 		return RESOLVCONF_SAME;
 	}
 	if (rc->written && mend) {
-		code = write_ours(rc, rc->address, late, err);
+		code = resolvconf_put(rc, rc->address, late, err);
 		return code < 0 ? code : RESOLVCONF_MENDED;
 	}
 	code = look_again(rc, err);

@@ -45,7 +45,7 @@ enum resolvconf_seen {
 
 /* Checks whether another program has changed the file. `mend`: insert our lines again; without it
  * the other program's text stays. If the file was deleted, its original is kept. -errno when it
- * cannot be read or written. */
+ * cannot be read or written: the next check tries again. */
 int resolvconf_check(struct resolvconf *rc, bool mend, struct err *err);
 /* Where the link that is or was there leads; on the heap, NULL: it was none. */
 char *resolvconf_target(const struct resolvconf *rc);

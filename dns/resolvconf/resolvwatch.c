@@ -6,7 +6,7 @@
 #include "base/os/fswatch.h"
 #include "dns/resolvconf/resolvfile.h"
 
-enum { DEBOUNCE_MS = 50, LOOK_MS = 30000, CALM_MS = 60000, DANGLING_MS = 1000 };
+enum { DEBOUNCE_MS = 50, LOOK_MS = 30000, CALM_MS = 60000, DANGLING_MS = 1000, AGAIN_MS = 2000 };
 
 /* A file that says more than resolv.conf does. */
 struct resolvwatch_other {
@@ -104,6 +104,9 @@ resolvwatch_look(void *arg)
 		if (!w->failed)
 			log_warn("dns", "%s", err.text);
 		w->failed = true;
+		w->changed(w->arg); /* its nameservers may be new, though it cannot be written */
+		if (!timer_active(w->soon))
+			timer_start(w->soon, AGAIN_MS, 0);
 		return;
 	}
 	w->failed = false;

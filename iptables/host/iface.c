@@ -128,6 +128,12 @@ on_any_addr(const struct nlmsghdr *nlh, void *arg)
 }
 
 static int
+iface_by_number(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct in6_addr));
+}
+
+static int
 on_network(const struct nlmsghdr *nlh, void *arg)
 {
 	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
@@ -155,7 +161,20 @@ iface_addresses(struct buf *out)
 	auto_nl struct mnl_socket *nl = NULL;
 	int rc = nl_open(&nl, NETLINK_ROUTE, 0, NULL);
 
-	return rc < 0 ? rc : dump_addresses(nl, on_any_addr, out);
+	if (rc == 0)
+		rc = dump_addresses(nl, on_any_addr, out);
+	if (buf_len(out) > 0)
+		qsort(buf_at(out), buf_len(out) / sizeof(struct in6_addr), sizeof(struct in6_addr),
+			iface_by_number);
+	return rc;
+}
+
+bool
+iface_addresses_have(const struct buf *addresses, const struct in6_addr *ip)
+{
+	return buf_len(addresses) > 0 &&
+		bsearch(ip, buf_at(addresses), buf_len(addresses) / sizeof *ip, sizeof *ip,
+			iface_by_number) != NULL;
 }
 
 static void
@@ -212,11 +231,8 @@ on_ready(void *arg, int fd, unsigned events)
 	struct iface *f = arg;
 
 	(void)fd;
-	/* An overrun is a socket error, after which the loop stops watching; watch it again. */
-	if (events & WATCH_HUP) {
-		watch_set(f->watch, 0);
-		watch_set(f->watch, WATCH_READ);
-	}
+	if (events & WATCH_HUP)
+		watch_renew(f->watch);
 	f->concerned = false;
 	if (nl_drain(f->events, on_event, f) < 0 || f->concerned)
 		iface_report(f);

@@ -34,8 +34,10 @@ void iface_follow(struct iface *f, const char *const *globs);
 void iface_stop(struct iface **f);
 /* Appends the names of the interfaces that match the glob (fnmatch(3)), each with its '\0'. */
 int iface_match(const char *glob, struct buf *names);
-/* Appends every address of this machine, struct in6_addr, IPv4 as ::ffff:a.b.c.d. */
+/* Every address of this machine, struct in6_addr, IPv4 as ::ffff:a.b.c.d, ascending; into an empty
+ * buffer. */
 int iface_addresses(struct buf *out);
+bool iface_addresses_have(const struct buf *addresses, const struct in6_addr *ip);
 /* Appends each address with its network. */
 struct iface_network {
 	struct in6_addr address;

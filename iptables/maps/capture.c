@@ -67,16 +67,8 @@ struct stale {
 	const struct capture *capture;
 	const struct in6_addr *addresses; /* NULL: any of this machine */
 	uint16_t dns_port;
-	struct buf locals; /* addresses of this machine, sorted */
+	struct buf locals; /* addresses of this machine */
 };
-
-static bool
-is_local(const struct stale *s, const struct in6_addr *ip)
-{
-	return buf_len(&s->locals) > 0 &&
-		capture_holds(
-			(const void *)buf_at(&s->locals), buf_len(&s->locals) / sizeof *ip, ip);
-}
 
 static bool
 comes_to_us(const struct stale *s, const struct conntrack_flow *f)
@@ -84,7 +76,7 @@ comes_to_us(const struct stale *s, const struct conntrack_flow *f)
 	if (f->server_port != s->dns_port || ip_same(&f->server, &f->dst))
 		return false;
 	return s->addresses == NULL
-		? is_local(s, &f->server)
+		? iface_addresses_have(&s->locals, &f->server)
 		: ip_same(&f->server, &s->addresses[!IN6_IS_ADDR_V4MAPPED(&f->server)]);
 }
 
@@ -99,7 +91,7 @@ is_stale(void *arg, const struct conntrack_flow *f)
 	if (!capture_holds(c->upstreams, c->n, &f->dst))
 		return comes_to_us(s, f);
 	return !comes_to_us(s, f) && !capture_holds(c->upstreams, c->n, &f->src) &&
-		!is_local(s, &f->src);
+		!iface_addresses_have(&s->locals, &f->src);
 }
 
 void
@@ -112,9 +104,6 @@ capture_flows(struct capture *c, const struct in6_addr *addresses, uint16_t dns_
 
 	buf_init(&s.locals, BUF_UNLIMITED);
 	n = iface_addresses(&s.locals);
-	if (buf_len(&s.locals) > 0)
-		qsort(buf_at(&s.locals), buf_len(&s.locals) / sizeof(struct in6_addr),
-			sizeof(struct in6_addr), by_number);
 	if (n < 0)
 		err_set(&err, n, "cannot read the host's addresses: %s", strerror(-n));
 	else

@@ -5,6 +5,7 @@
 #include "base/core/log.h"
 #include "base/core/special_addr.h"
 #include "iptables/host/held_ports.h"
+#include "iptables/host/iface.h"
 #include "iptables/host/own_interface.h"
 #include "model/check.h"
 
@@ -27,18 +28,24 @@ external_can_serve(const struct external *x, const struct own_address *a)
 bool
 external_addresses(struct external *x, const struct address_list *own)
 {
-	struct in6_addr now[EXTERNAL_ADDRESSES_MAX];
-	size_t n = 0;
+	const struct in6_addr *last = NULL;
+	struct buf now;
 	bool same;
 
-	for (size_t i = 0; i < own->n && n < EXTERNAL_ADDRESSES_MAX; i++)
-		if (external_can_serve(x, &own->list[i]) &&
-			(n == 0 || !ip_same(&now[n - 1], &own->list[i].ip)))
-			now[n++] = own->list[i].ip;
-	same = n == x->n_addresses && (n == 0 || memcmp(now, x->addresses, n * sizeof *now) == 0);
-	if (n > 0)
-		memcpy(x->addresses, now, n * sizeof *now);
-	x->n_addresses = n;
+	buf_init(&now, BUF_UNLIMITED);
+	for (size_t i = 0; i < own->n; i++) {
+		const struct in6_addr *ip = &own->list[i].ip;
+
+		if (!external_can_serve(x, &own->list[i]) || (last != NULL && ip_same(last, ip)))
+			continue;
+		buf_add(&now, ip, sizeof *ip);
+		last = ip;
+	}
+	same = buf_len(&now) == buf_len(&x->addresses) &&
+		(buf_len(&now) == 0 ||
+			memcmp(buf_at(&now), buf_at(&x->addresses), buf_len(&now)) == 0);
+	buf_fini(&x->addresses);
+	x->addresses = now;
 	return !same;
 }
 
@@ -46,8 +53,10 @@ static void
 external_each_own(const struct external *x, const struct service *s, const struct service_port *p,
 	struct key k, external_fn *fn, void *arg)
 {
-	for (size_t i = 0; i < x->n_addresses; i++) {
-		k.ip = x->addresses[i];
+	const struct in6_addr *own = (const void *)buf_at(&x->addresses);
+
+	for (size_t i = 0; i < buf_len(&x->addresses) / sizeof *own; i++) {
+		k.ip = own[i];
 		fn(arg, s, p, &k);
 	}
 }
@@ -83,9 +92,8 @@ external_each(const struct external *x, const struct service *s, external_fn *fn
 static bool
 external_is_at(const struct external *x, const struct service *s, const struct in6_addr *ip)
 {
-	for (size_t i = 0; i < x->n_addresses; i++)
-		if (ip_same(&x->addresses[i], ip))
-			return true;
+	if (iface_addresses_have(&x->addresses, ip))
+		return true;
 	for (size_t i = 0; i < s->n_external_ips; i++)
 		if (ip_same(&s->external_ips[i], ip))
 			return true;

@@ -15,8 +15,6 @@
 #include "model/fake6.h"
 #include "model/snapshot.h"
 
-enum { EXTERNAL_ADDRESSES_MAX = 64 };
-
 enum external_verdict {
 	EXTERNAL_SERVED,
 	EXTERNAL_OFF, /* mesh.nodePorts, or another program serves them */
@@ -35,8 +33,7 @@ struct external {
 	bool unknown; /* which ports are held could not be read */
 	uint32_t subnet, mask; /* of the fake IPs */
 	struct fake6 subnet6;
-	size_t n_addresses;
-	struct in6_addr addresses[EXTERNAL_ADDRESSES_MAX]; /* of this node */
+	struct buf addresses; /* struct in6_addr, of this node, ascending */
 	struct buf held; /* iptables/host/held_ports.h */
 };
 

@@ -224,11 +224,8 @@ on_events(void *arg, int fd, unsigned events)
 	struct guard *g = arg;
 
 	(void)fd;
-	/* An overrun is a socket error, after which the loop stops watching; watch it again. */
-	if (events & WATCH_HUP) {
-		watch_set(g->watch, 0);
-		watch_set(g->watch, WATCH_READ);
-	}
+	if (events & WATCH_HUP)
+		watch_renew(g->watch);
 	g->damaged = false;
 	if (!timer_active(g->repair)) /* otherwise the culprit has not been logged yet */
 		snprintf(g->culprit, sizeof g->culprit, "unknown");

@@ -6,6 +6,7 @@
 
 #include "base/core/hash.h"
 #include "base/core/log.h"
+#include "iptables/host/iface.h"
 #include "iptables/maps/conntrack.h"
 #include "iptables/maps/difference.h"
 #include "model/check.h"
@@ -52,6 +53,7 @@ service_maps_new(struct service_maps **out, const struct service_maps_config *co
 	buf_init(&f->vacant, BUF_UNLIMITED);
 	buf_init(&f->differences, BUF_UNLIMITED);
 	buf_init(&f->external.held, BUF_UNLIMITED);
+	buf_init(&f->external.addresses, BUF_UNLIMITED);
 	f->external.subnet = config->subnet;
 	f->external.mask = config->mask;
 	f->external.subnet6 = config->subnet6;
@@ -113,6 +115,7 @@ service_maps_free(struct service_maps **out)
 	buf_fini(&f->vacant);
 	buf_fini(&f->differences);
 	buf_fini(&f->external.held);
+	buf_fini(&f->external.addresses);
 	free(f);
 }
 
@@ -724,10 +727,16 @@ in_subnet(const struct service_maps *f, const struct in6_addr *ip)
 					: fake6_inner(&f->config.subnet6, ip) != 0;
 }
 
+struct stale {
+	const struct service_maps *maps;
+	struct buf locals; /* addresses of this machine: its processes call from there */
+};
+
 static bool
 is_stale(void *arg, const struct conntrack_flow *flow)
 {
-	const struct service_maps *f = arg;
+	const struct stale *s = arg;
+	const struct service_maps *f = s->maps;
 	const struct key k = {.ip = flow->dst, .port = flow->dport, .proto = flow->proto};
 	const struct slots_target server = {flow->server, flow->server_port};
 	const struct frontend *one, *gone;
@@ -743,7 +752,9 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 	if (one != NULL && one->plan.external && one->plan.n == 0)
 		return false; /* the proxy's */
 	if (one != NULL)
-		return !slots_has(&one->plan, &server) || !slots_admits(&one->plan, &flow->src);
+		return !slots_has(&one->plan, &server) ||
+			(!slots_admits(&one->plan, &flow->src) &&
+				!(one->plan.host && iface_addresses_have(&s->locals, &flow->src)));
 	if (ip_same(&flow->server, &flow->dst))
 		return flow->proto == IPPROTO_TCP && in_subnet(f, &flow->dst);
 	return gone != NULL || (flow->proto == IPPROTO_UDP && in_subnet(f, &flow->dst));
@@ -759,9 +770,17 @@ void
 service_maps_flows(struct service_maps *f)
 {
 	static struct log_limit limit;
+	struct stale s = {.maps = f};
 	struct err err = {0};
-	int n = conntrack_delete(0, is_stale, f, FLOWS_AT_ONCE, &err);
+	int n;
 
+	buf_init(&s.locals, BUF_UNLIMITED);
+	n = iface_addresses(&s.locals);
+	if (n < 0)
+		err_set(&err, n, "cannot read the host's addresses: %s", strerror(-n));
+	else
+		n = conntrack_delete(0, is_stale, &s, FLOWS_AT_ONCE, &err);
+	buf_fini(&s.locals);
 	if (n == FLOWS_AT_ONCE) {
 		f->counts.flows_ended += FLOWS_AT_ONCE;
 		return; /* there may be more */

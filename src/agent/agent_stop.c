@@ -67,8 +67,11 @@ on_lb_stopped(void *arg)
 	}
 	/* only now: without the table's translation, connections in progress would have been
 	 * reset */
-	if (!agent_stop_stays(a) && iptables_remove(a->ipt, &err) < 0)
-		log_error("agent", "cannot remove the nftables table: %s", err.text);
+	if (!agent_stop_stays(a)) {
+		multipath_withdraw();
+		if (iptables_remove(a->ipt, &err) < 0)
+			log_error("agent", "cannot remove the nftables table: %s", err.text);
+	}
 	iptables_close(&a->ipt);
 	if (!a->handed_over)
 		agent_forget_estate(a);

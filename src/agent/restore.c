@@ -90,6 +90,7 @@ restore_kernel(const struct agent_options *o, struct loop *loop, struct err *err
 	struct iptables *ipt = NULL;
 	int rc = iptables_open(&ipt, &config, on_address, NULL, err);
 
+	multipath_withdraw();
 	if (rc == 0)
 		rc = iptables_remove(ipt, err);
 	iptables_close(&ipt);

@@ -195,6 +195,25 @@ def test_uplinks_come_and_go(site):
     assert site.endpoints() == {("192.0.2.99", "7")}
 
 
+def test_without_a_mesh_the_tunnel_uses_both(site):
+    """The bridge is not there yet: the mesh is withdrawn, and the tunnel has nothing to do with that."""
+    site.agent.stop()
+    assert site.endpoints() == set()
+    wait_for("a quiet network", lambda: "tentative" not in site.node.run("ip", "-6", "address").stdout)  # each change of it announces them anew
+    site.agent.start("--mesh.interface", "absent0", ready=False)
+    wait_for("two paths", lambda: site.paths() == 2)
+    assert site.agent.process.logged("interface absent0 is down or has no IPv4 address")
+    assert {a for a, _ in site.endpoints()} == {"192.0.2.11", f"{SECOND}.11"}
+    site.agent.stop()
+    assert site.endpoints() == set()
+    site.agent.start()
+    wait_for("announced", lambda: len(site.endpoints()) == 2)
+    site.agent.process.kill()
+    status, said = site.agent.attempt("--restore")
+    assert status == 0, said
+    assert site.endpoints() == set()
+
+
 def test_one_route_with_two_uplinks(site):
     wait_for("two paths", lambda: site.paths() == 2)
     site.node.run("ip", "route", "flush", "exact", "default")

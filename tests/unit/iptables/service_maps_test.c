@@ -23,12 +23,14 @@
 
 #include "base/conf/tree.h"
 #include "base/core/log.h"
+#include "base/core/sock.h"
 #include "iptables/iptables.h"
 #include "iptables/maps/rules.h"
 #include "iptables/table/netlink.h"
 #include "model/check.h"
 #include "model/local_callers.h"
 #include "model/view.h"
+#include "tests/unit/patience.h"
 
 #define SUBNET 0x09fb0000u
 #define ADDRESS 0xac110001u
@@ -353,8 +355,11 @@ follow(bool relays, bool restricts, bool external, bool six)
 			check_external(&lab);
 		if (relays && i % 20 == 9)
 			change_relay(&lab, (uint16_t)(draw(&lab, 3) * 30000));
-		if (i % 100 == 99) /* the table anew, with all that is in it */
-			assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
+		if (i % 100 != 99)
+			continue;
+		/* the table anew, with all that is in it */
+		iptables_use_port(lab.ipt, (uint16_t)(40001 + i));
+		assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
 	}
 	assert_true(!relays || lab.relayed > 0);
 	assert_true((lab.restricted > 0) == restricts);
@@ -407,6 +412,77 @@ kernel_knows_calls_from_outside(void **state)
 	follow(false, true, true, true);
 }
 
+/* --- single services ------------------------------------------------------------------------ */
+
+static void
+lab_begin(struct lab *lab)
+{
+	struct iptables_config config = {.interface = "lo",
+		.subnet = SUBNET,
+		.mask = 0xffff0000,
+		.port = 40001,
+		.dns_port = 53,
+		.mark = 1,
+		.catch = IPTABLES_CATCH_ALWAYS,
+		.node_ports = IPTABLES_CATCH_ALWAYS};
+	struct err err = {0};
+
+	*lab = (struct lab){.snapshot = snapshot_new(true)};
+	assert_int_equal(loop_new(&lab->loop, NULL), 0);
+	config.loop = lab->loop;
+	assert_int_equal(iptables_open(&lab->ipt, &config, on_address, NULL, &err), 0);
+	for (int i = 0; i < 5; i++)
+		loop_turn(lab->loop);
+	assert_int_equal(iptables_install(lab->ipt, ADDRESS, &err), 0);
+}
+
+static void
+lab_end(struct lab *lab)
+{
+	struct err err = {0};
+
+	assert_int_equal(iptables_remove(lab->ipt, &err), 0);
+	iptables_close(&lab->ipt);
+	snapshot_unref(&lab->snapshot);
+	loop_free(&lab->loop);
+}
+
+static void
+lab_put(struct lab *lab, const char *name, uint32_t fake_ip, const char *rest)
+{
+	const struct self self = {.node = "n", .site = "", .zone = ""};
+	auto_free char *text = xasprintf("{\"ns\":\"default\",\"name\":\"%s\",%s}", name, rest);
+	struct change c = {"default", name, NULL};
+	struct view *v = NULL;
+	struct snapshot *next;
+	struct err err = {0};
+
+	if (view_parse(&v, text, strlen(text), &err) < 0)
+		fail_msg("%s: %s", text, err.text);
+	c.service = service_build(v, &self, fake_ip, 1);
+	view_free(&v);
+	next = snapshot_next(lab->snapshot, &c, 1);
+	iptables_use(lab->ipt, next);
+	snapshot_unref(&lab->snapshot);
+	lab->snapshot = next;
+	check(lab);
+}
+
+static void
+lab_addresses(struct lab *lab, size_t n)
+{
+	struct own_address *own = xcalloc(n, sizeof *own);
+	struct address_list *list;
+
+	for (size_t i = 0; i < n; i++)
+		own[i] = (struct own_address){
+			.flags = IFF_UP, .ip = ip_of_v4(0xc0000201 + (uint32_t)i)};
+	list = address_list_new(own, n);
+	iptables_addresses(lab->ipt, list);
+	address_list_unref(&list);
+	free(own);
+}
+
 /* Of externalTrafficPolicy: Local. What the proxy is to put into TLS never goes past it, not even
  * for the caller's address. A leaving endpoint of this node serves on while it has no other. */
 static void
@@ -423,60 +499,137 @@ kernel_serves_local_calls(void **state)
 		{"\"endpoints\":[" AT("a", "10.0.0.2", "3"), 0, 0},
 		{"\"endpoints\":[" AT("n", "10.0.0.1", "6") "," AT("a", "10.0.0.2", "3"), 1, 1},
 	};
-	const struct self self = {.node = "n", .site = "", .zone = ""};
-	struct lab lab = {.snapshot = snapshot_new(true)};
-	struct iptables_config config = {.interface = "lo",
-		.subnet = SUBNET,
-		.mask = 0xffff0000,
-		.port = 40001,
-		.dns_port = 53,
-		.mark = 1,
-		.catch = IPTABLES_CATCH_ALWAYS,
-		.node_ports = IPTABLES_CATCH_ALWAYS};
-	struct own_address own = {.flags = IFF_UP};
-	struct address_list *list;
-	struct err err = {0};
+	struct lab lab;
 
 	(void)state;
-	assert_int_equal(loop_new(&lab.loop, NULL), 0);
-	config.loop = lab.loop;
-	assert_int_equal(iptables_open(&lab.ipt, &config, on_address, NULL, &err), 0);
-	for (int i = 0; i < 5; i++)
-		loop_turn(lab.loop);
-	assert_true(ip_parse("192.0.2.1", &own.ip));
-	list = address_list_new(&own, 1);
-	iptables_addresses(lab.ipt, list);
-	address_list_unref(&list);
-	assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
+	lab_begin(&lab);
+	lab_addresses(&lab, 1);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		auto_free char *text =
-			xasprintf("{\"ns\":\"default\",\"name\":\"s\",\"datapath\":\"kernel\","
-				  "\"externalLocal\":"
-				  "true,\"tls\":[{\"policy\":\"default/"
-				  "p\",\"host\":\"a.example\"}],\"ports\":["
-				  "{\"port\":80,\"mode\":\"tcp\",\"nodePort\":30000,%s]}]}",
-				cases[i].endpoints);
-		struct view *v = NULL;
-		struct change c = {"default", "s", NULL};
-		struct snapshot *next;
+		auto_free char *rest = xasprintf(
+			"\"datapath\":\"kernel\",\"externalLocal\":true,"
+			"\"tls\":[{\"policy\":\"default/p\",\"host\":\"a.example\"}],"
+			"\"ports\":[{\"port\":80,\"mode\":\"tcp\",\"nodePort\":30000,%s]}]",
+			cases[i].endpoints);
 
-		if (view_parse(&v, text, strlen(text), &err) < 0)
-			fail_msg("%s", err.text);
-		c.service = service_build(v, &self, SUBNET + 1, 1);
-		view_free(&v);
-		next = snapshot_next(lab.snapshot, &c, 1);
-		iptables_use(lab.ipt, next);
-		snapshot_unref(&lab.snapshot);
-		lab.snapshot = next;
-		check(&lab);
+		lab_put(&lab, "s", SUBNET + 1, rest);
 		assert_int_equal(elements_of(&lab, RULES_EXTERNAL), cases[i].external);
 		assert_int_equal(elements_of(&lab, RULES_SOURCES), cases[i].sources);
 	}
-	assert_int_equal(iptables_remove(lab.ipt, &err), 0);
-	iptables_close(&lab.ipt);
-	snapshot_unref(&lab.snapshot);
-	loop_free(&lab.loop);
+	lab_end(&lab);
 #undef AT
+}
+
+/* Returns whether the table is the one from before. */
+static bool
+lab_install(struct lab *lab, uint16_t port, uint32_t address)
+{
+	struct err err = {0};
+
+	assert_int_equal(system("nft add chain ip edgeway witness"), 0);
+	iptables_use_port(lab->ipt, port);
+	assert_int_equal(iptables_install(lab->ipt, address, &err), 0);
+	return system("nft list chain ip edgeway witness >/dev/null 2>&1") == 0;
+}
+
+/* Who serves the mesh tries it all again each second while a later step fails. */
+static void
+an_install_again_keeps_the_table(void **state)
+{
+	struct lab lab;
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(system("ip addr add 172.17.0.2/32 dev lo"), 0);
+	lab_begin(&lab);
+	assert_int_equal(system("ip route del 9.251.0.0/16 dev lo"), 0);
+	assert_true(lab_install(&lab, 40001, ADDRESS));
+	assert_int_equal(system("ip route show 9.251.0.0/16 | grep -q ' lo '"), 0);
+	assert_false(lab_install(&lab, 40002, ADDRESS));
+	assert_false(lab_install(&lab, 40002, ADDRESS + 1));
+	assert_true(lab_install(&lab, 40002, ADDRESS + 1));
+	assert_int_equal(iptables_drain(lab.ipt, &err), 0);
+	assert_false(lab_install(&lab, 40002, ADDRESS + 1));
+	lab_end(&lab);
+	assert_int_equal(system("ip addr del 172.17.0.2/32 dev lo"), 0);
+}
+
+/* A node with many bridges. */
+static void
+each_address_has_the_node_ports(void **state)
+{
+	struct lab lab;
+
+	(void)state;
+	lab_begin(&lab);
+	lab_put(&lab, "s", SUBNET + 1,
+		"\"ports\":[{\"port\":80,\"mode\":\"tcp\",\"nodePort\":30000}]");
+	for (unsigned n = 300; n > 0; n /= 4) {
+		lab_addresses(&lab, n);
+		check(&lab);
+		assert_int_equal(elements_of(&lab, RULES_EXTERNAL), n);
+	}
+	lab_end(&lab);
+}
+
+static unsigned
+flows_ended(const struct lab *lab)
+{
+	auto_buf struct buf json;
+	struct tree *t = NULL;
+	struct err err = {0};
+	unsigned n;
+
+	buf_init(&json, BUF_UNLIMITED);
+	iptables_state(lab->ipt, &json, true);
+	assert_int_equal(tree_parse(&t, "state", buf_at(&json), buf_len(&json), &err), 0);
+	n = told(tree_document(t, 0), "kernel.flowsEnded");
+	tree_free(&t);
+	return n;
+}
+
+/* From ADDRESS. */
+static void
+say(uint32_t fake_ip)
+{
+	const struct addr from = addr_ipv4(ADDRESS, 0), to = addr_ipv4(fake_ip, 80);
+	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, &from.sa, sizeof from.in), 0);
+	assert_int_equal(sendto(fd, "x", 1, 0, &to.sa, sizeof to.in), 1);
+}
+
+/* Of a service that the node's processes may call, but not everybody. The flow to the other service
+ * ends with the same look at all flows. */
+static void
+flows_of_the_node_stay(void **state)
+{
+#define UDP "\"ports\":[{\"port\":80,\"mode\":\"udp\",\"endpoints\":[" AT_ONE "]}]"
+#define AT_ONE "{\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":5000}"
+	const struct addr server = addr_ipv4(0x0a000001, 5000);
+	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct lab lab;
+	char heard;
+
+	(void)state;
+	assert_int_equal(system("ip addr add 10.0.0.1/32 dev lo"), 0);
+	assert_int_equal(bind(fd, &server.sa, sizeof server.in), 0);
+	lab_begin(&lab);
+	lab_put(&lab, "s", SUBNET + 1, "\"allowFrom\":\"nodes=*\"," UDP);
+	assert_int_equal(elements_of(&lab, RULES_HOSTS), 1);
+	lab_put(&lab, "t", SUBNET + 2, UDP);
+	for (unsigned i = 1; i <= 2; i++) {
+		say(SUBNET + i);
+		assert_int_equal(recv(fd, &heard, 1, 0), 1);
+	}
+	lab_put(&lab, "t", SUBNET + 2, "\"ports\":[]");
+	patience_until(patience_turn(lab.loop), flows_ended(&lab) > 0);
+	assert_int_equal(flows_ended(&lab), 1);
+	lab_put(&lab, "s", SUBNET + 1, "\"allowFrom\":\"namespaces=a\"," UDP);
+	patience_until(patience_turn(lab.loop), flows_ended(&lab) > 1);
+	lab_end(&lab);
+	assert_int_equal(system("ip addr del 10.0.0.1/32 dev lo"), 0);
+#undef AT_ONE
+#undef UDP
 }
 
 int
@@ -489,6 +642,9 @@ main(void)
 		cmocka_unit_test(kernel_follows_both_families),
 		cmocka_unit_test(kernel_knows_calls_from_outside),
 		cmocka_unit_test(kernel_serves_local_calls),
+		cmocka_unit_test(each_address_has_the_node_ports),
+		cmocka_unit_test(an_install_again_keeps_the_table),
+		cmocka_unit_test(flows_of_the_node_stay),
 	};
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {

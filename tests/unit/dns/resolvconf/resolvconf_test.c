@@ -268,6 +268,58 @@ who_writes_while_we_do_is_heard(void **state)
 	assert_file(f->path, "nameserver 192.0.2.77\n");
 }
 
+static bool
+has_trouble(struct fixture *f, const char *trouble)
+{
+	auto_free char *want = xasprintf("\"trouble\":\"%s\"", trouble);
+	auto_buf struct buf out;
+
+	buf_init(&out, BUF_UNLIMITED);
+	resolvconf_state(f->rc, &out);
+	return strstr(buf_str(&out), want) != NULL;
+}
+
+/* A lease that comes while the disk is full: in the file, and in the target of the link that was
+ * there, when our lines of before are still in the file. */
+static void
+what_could_not_be_mended_is_told_and_tried_again(void **state)
+{
+	static const char unkept[] = "left alone, its original cannot be kept";
+	struct fixture *f = *state;
+	struct err err = {0};
+	struct addr a[4];
+	char text[ADDR_TEXT_MAX];
+
+	for (unsigned link = 0; link < 2; link++) {
+		write_file(link ? f->other : f->path, ORIGINAL, 0644);
+		if (link)
+			assert_int_equal(symlink("stub", f->path), 0);
+		open_it(f, true);
+		write_ours(f);
+		f->keep_fails = true;
+		write_file(link ? f->other : f->path, "nameserver 192.0.2.99\n", 0644);
+		for (unsigned i = 0; i < 3; i++) {
+			assert_int_equal(resolvconf_check(f->rc, true, &err), -EIO);
+			assert_true(has_trouble(f, unkept));
+		}
+		if (link) {
+			assert_int_equal(resolvconf_check(f->rc, false, &err), RESOLVCONF_SAME);
+			assert_true(has_trouble(f, unkept));
+		}
+		assert_int_equal(resolvconf_upstreams(f->rc, 0xac110001, a, 0, 4), 1);
+		assert_string_equal(addr_text(&a[0], text), "192.0.2.99:53");
+		f->keep_fails = false;
+		assert_int_equal(resolvconf_check(f->rc, true, &err), RESOLVCONF_MENDED);
+		assert_true(has_trouble(f, ""));
+		assert_true(is_ours(f->path));
+		assert_int_equal(resolvconf_check(f->rc, true, &err), RESOLVCONF_SAME);
+		assert_int_equal(resolvconf_restore(f->rc, &err), 0);
+		resolvconf_close(&f->rc);
+		assert_file(f->path, "nameserver 192.0.2.99\n");
+		assert_int_equal(unlink(f->path), 0);
+	}
+}
+
 /* Such as /dev/null, which a rename would replace for the whole host; a FIFO would not even be
  * read. */
 static void
@@ -371,6 +423,7 @@ main(void)
 		T(a_crash_while_the_original_was_put_back_in_place),
 		T(a_bind_mounted_file_is_written_in_place),
 		T(who_writes_while_we_do_is_heard),
+		T(what_could_not_be_mended_is_told_and_tried_again),
 		T(a_device_is_never_replaced),
 		T(too_large_a_file_is_left_alone),
 		T(killed_between_keep_and_rename),

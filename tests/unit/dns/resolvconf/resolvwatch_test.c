@@ -168,6 +168,26 @@ the_target_of_a_link_is_followed(void **state)
 	assert_true(S_ISLNK(st.st_mode));
 }
 
+/* Neither inotify nor the look that comes now and then tells that there is room again. */
+static void
+what_could_not_be_written_is_tried_again_soon(void **state)
+{
+	struct fixture *f = *state;
+	struct watching w;
+
+	write_file(f->path, ORIGINAL, 0644);
+	open_it(f, true);
+	write_ours(f);
+	watch_it(&w, f, 3600000, 0);
+	f->keep_fails = true;
+	write_file(f->path, "nameserver 192.0.2.97\n", 0644);
+	patience_until(turn(&w), w.changed > 0); /* its nameservers are used */
+	assert_upstream(f, 0xc0000261);
+	f->keep_fails = false;
+	wait_mended(&w, 1);
+	unwatch(&w);
+}
+
 static void
 what_inotify_does_not_tell_is_seen_by_looking(void **state)
 {
@@ -303,6 +323,7 @@ main(void)
 		T(our_lines_come_back_behind_another_writer),
 		T(a_later_original_survives_kill_9),
 		T(the_target_of_a_link_is_followed),
+		T(what_could_not_be_written_is_tried_again_soon),
 		T(what_inotify_does_not_tell_is_seen_by_looking),
 		T(who_keeps_writing_is_left_alone),
 		T(our_lines_come_back_when_it_is_calm),
