@@ -123,6 +123,26 @@ def test_who_asks_without_end(world):
         wait_for("he is dropped", lambda: world.hub.metrics()["edgeway_web_dropped_total"] == before + 1)
 
 
+def test_who_does_not_read_the_answers_to_his_pings(world):
+    """They do not pile up, however slowly he sends."""
+    def counted(what):
+        return world.hub.metrics()[f"edgeway_web_{what}_total"]
+
+    def ping(one, n):
+        with contextlib.suppress(OSError):
+            one.s.sendall((bytes([0x89, 0x80 | 125, 0, 0, 0, 0]) + b"x" * 125) * n)
+            one.want("view=overview")  # has a turn soon
+
+    skipped, dropped = counted("skipped"), counted("dropped")
+    with Looker(world.desk, small=True) as one:
+        wait_for("passed over", lambda: ping(one, 20) or counted("skipped") > skipped)
+        for _ in range(5):
+            skipped = counted("skipped")
+            ping(one, 60)
+            wait_for("passed over, or dropped", lambda: counted("skipped") > skipped or counted("dropped") > dropped)
+        assert counted("dropped") == dropped + 1
+
+
 def test_who_asks_often(world):
     """He holds up nobody: others hear of what is new within the second, or so, as ever."""
     with Looker(world.desk) as other, contextlib.ExitStack() as stack:
