@@ -156,6 +156,7 @@ HUB_TESTS = \
 	tests/unit/hub/kube/kubeconfig_test \
 	tests/unit/hub/kube/lease_test \
 	tests/unit/hub/kube/route_conditions_test \
+	tests/unit/hub/kube/route_status_test \
 	tests/unit/hub/identity/approvals_test \
 	tests/unit/tunnel/node/tunnel_client_forward_test \
 	tests/unit/hub/routing/connector_test \
@@ -244,6 +245,8 @@ tests_unit_hub_hub_ask_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_hub_ask_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tunnels_open
 tests_unit_hub_sync_hub_test_SOURCES = tests/unit/hub/sync/hub_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)
 tests_unit_hub_sync_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_kube_route_status_test_SOURCES = tests/unit/hub/kube/route_status_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
+tests_unit_hub_kube_route_status_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_lease_test_SOURCES = tests/unit/hub/kube/lease_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
 tests_unit_hub_kube_lease_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_route_conditions_test_SOURCES = tests/unit/hub/kube/route_conditions_test.c
