@@ -163,6 +163,7 @@ HUB_TESTS = \
 	tests/unit/hub/routing/local_dial_test \
 	tests/unit/tunnel/node/tunnel_client_test \
 	tests/unit/hub/manifests/manifests_test \
+	tests/unit/hub/manifests/manifests_written_test \
 	tests/unit/hub/routing/neighbours_test \
 	tests/unit/hub/routing/neighbour_query_test \
 	tests/unit/hub/routing/neighbours_index_test \
@@ -262,6 +263,8 @@ tests_unit_tunnel_node_tunnel_client_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_
 tests_unit_tunnel_node_tunnel_client_test_SOURCES = tests/unit/tunnel/node/tunnel_client_test.c tests/unit/tunnel/node/tunnel_client_bed.c tests/unit/tunnel/node/tunnel_client_bed.h $(CLOCK)
 tests_unit_tunnel_node_tunnel_client_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_tunnel_client_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_rerouted
+tests_unit_hub_manifests_manifests_written_test_SOURCES = tests/unit/hub/manifests/manifests_written_test.c $(CLOCK)
+tests_unit_hub_manifests_manifests_written_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_manifests_manifests_test_SOURCES = tests/unit/hub/manifests/manifests_test.c $(CLOCK)
 tests_unit_hub_manifests_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_neighbours_index_test_SOURCES = tests/unit/hub/routing/neighbours_index_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
