@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from lab import PATIENCE_S, service, wait_for
+from lab import PATIENCE_S, Machine, service, wait_for
 from looker import ADDRESS, BASIC, HOST, SECRET, Looker, ask, connect
 from page import RULES, VIEWERS, World
 
@@ -180,6 +180,29 @@ def test_too_many(world, silent):
         for one in kept:
             one.s.close()
     wait_for("their places are free", only_those)
+
+
+def test_silent_connections_of_somebody_else(world):
+    """They keep nobody out, and nobody's viewer has to go for them."""
+    def full():
+        return world.hub.metrics()['edgeway_web_refused_total{why="full"}']
+
+    def open_many():
+        kept.extend(connect(stranger, tls=False) for _ in range(70))
+
+    stranger, kept, before = Machine(world.lab, "stranger", address="192.0.2.22"), [], full()
+    try:
+        wait_for("all places are taken", lambda: open_many() or full() > before)
+        with Looker(world.desk) as one:
+            assert one.status == 101
+            before = full()
+            wait_for("all are taken again", lambda: open_many() or full() > before)
+            one.want("view=nodes")
+            assert one.next("nodes")["total"] == 2
+            assert ask(world.desk, BASIC)[0] == 200
+    finally:
+        for s in kept:
+            s.close()
 
 
 def test_slow_reader(world):
