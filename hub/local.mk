@@ -156,12 +156,14 @@ HUB_TESTS = \
 	tests/unit/hub/kube/kubeconfig_test \
 	tests/unit/hub/kube/lease_test \
 	tests/unit/hub/kube/route_conditions_test \
+	tests/unit/hub/kube/route_status_test \
 	tests/unit/hub/identity/approvals_test \
 	tests/unit/tunnel/node/tunnel_client_forward_test \
 	tests/unit/hub/routing/connector_test \
 	tests/unit/hub/routing/local_dial_test \
 	tests/unit/tunnel/node/tunnel_client_test \
 	tests/unit/hub/manifests/manifests_test \
+	tests/unit/hub/manifests/manifests_written_test \
 	tests/unit/hub/routing/neighbours_test \
 	tests/unit/hub/routing/neighbour_query_test \
 	tests/unit/hub/routing/neighbours_index_test \
@@ -244,6 +246,8 @@ tests_unit_hub_hub_ask_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_hub_ask_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tunnels_open
 tests_unit_hub_sync_hub_test_SOURCES = tests/unit/hub/sync/hub_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)
 tests_unit_hub_sync_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_kube_route_status_test_SOURCES = tests/unit/hub/kube/route_status_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
+tests_unit_hub_kube_route_status_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_lease_test_SOURCES = tests/unit/hub/kube/lease_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
 tests_unit_hub_kube_lease_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_route_conditions_test_SOURCES = tests/unit/hub/kube/route_conditions_test.c
@@ -259,6 +263,8 @@ tests_unit_tunnel_node_tunnel_client_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_
 tests_unit_tunnel_node_tunnel_client_test_SOURCES = tests/unit/tunnel/node/tunnel_client_test.c tests/unit/tunnel/node/tunnel_client_bed.c tests/unit/tunnel/node/tunnel_client_bed.h $(CLOCK)
 tests_unit_tunnel_node_tunnel_client_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_tunnel_client_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_rerouted
+tests_unit_hub_manifests_manifests_written_test_SOURCES = tests/unit/hub/manifests/manifests_written_test.c $(CLOCK)
+tests_unit_hub_manifests_manifests_written_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_manifests_manifests_test_SOURCES = tests/unit/hub/manifests/manifests_test.c $(CLOCK)
 tests_unit_hub_manifests_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_neighbours_index_test_SOURCES = tests/unit/hub/routing/neighbours_index_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h

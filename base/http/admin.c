@@ -26,7 +26,7 @@ admin_make_room(struct admin_listener *l)
 	log_limited(LOG_LEVEL_WARN, 6, "admin",
 		"too many connections, the oldest of whoever has most is ended listener=%s",
 		l->key);
-	http_conn_free(admin_conn_victim(l));
+	http_conn_free(http_server_victim(&l->server));
 }
 
 /* Accepts at most CONNS_MAX per turn: each new connection is read at least once before another may

@@ -17,7 +17,6 @@ enum {
 struct admin_conn {
 	struct http_conn http;
 	struct admin_listener *listener;
-	struct in6_addr peer; /* all zero for the Unix socket */
 	const struct admin_route *route; /* NULL: none */
 	const char *allow; /* without a route: the method that the path has; NULL: no such path */
 	admin_take_fn *take; /* NULL: answered here */
@@ -39,43 +38,6 @@ admin_conn_free(struct http_conn *http)
 
 	free(c->query);
 	free(c);
-}
-
-/* --- eviction ------------------------------------------------------------------------------- */
-
-static unsigned
-admin_conn_count(const struct admin_listener *l, const struct in6_addr *peer)
-{
-	struct http_conn *c;
-	unsigned n = 0;
-
-	TAILQ_FOREACH(c, &l->server.conns, link)
-		n += IN6_ARE_ADDR_EQUAL(&admin_conn_of(c)->peer, peer);
-	return n;
-}
-
-/* What closing it would lose, in rising order: a wait for the peer's end, a request that may never
- * come, a reply. */
-static unsigned
-admin_conn_worth(const struct http_conn *c)
-{
-	return c->stage == HTTP_LINGER ? 0 : c->stage == HTTP_REPLY ? 2 : 1;
-}
-
-struct http_conn *
-admin_conn_victim(const struct admin_listener *l)
-{
-	struct http_conn *c, *victim = NULL;
-	unsigned most = 0;
-
-	TAILQ_FOREACH(c, &l->server.conns, link) {
-		unsigned n = admin_conn_count(l, &admin_conn_of(c)->peer);
-
-		if (n > most || (n == most && admin_conn_worth(c) < admin_conn_worth(victim)))
-			victim = c;
-		most = MAX(most, n);
-	}
-	return victim;
 }
 
 /* --- one request ---------------------------------------------------------------------------- */
@@ -242,9 +204,7 @@ admin_conn_start(struct admin_listener *l, int fd, const struct addr *peer)
 	struct admin_conn *c = xcalloc(1, sizeof *c);
 
 	c->listener = l;
-	if (addr_ip(peer, &c->peer) && !IN6_IS_ADDR_V4MAPPED(&c->peer))
-		memset(&c->peer.s6_addr[8], 0, 8); /* one machine may use a whole /64 */
-	http_conn_start(&c->http, &l->server, fd);
+	http_conn_start(&c->http, &l->server, fd, peer);
 }
 
 void

@@ -6,7 +6,6 @@
 #define EDGEWAY_BASE_HTTP_ADMIN_CONN_H
 
 #include <limits.h>
-#include <netinet/in.h>
 
 #include "base/core/sock.h"
 #include "base/http/admin.h"
@@ -41,7 +40,5 @@ struct admin {
 void admin_conn_server(struct admin_listener *l);
 /* Takes over the descriptor, and reads what has already arrived. */
 void admin_conn_start(struct admin_listener *l, int fd, const struct addr *peer);
-/* The connection to close in favour of a new one; the listener has at least one. */
-struct http_conn *admin_conn_victim(const struct admin_listener *l);
 
 #endif

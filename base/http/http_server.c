@@ -330,10 +330,12 @@ http_conn_shake(struct http_conn *c, int fd)
 }
 
 void
-http_conn_start(struct http_conn *c, struct http_server *s, int fd)
+http_conn_start(struct http_conn *c, struct http_server *s, int fd, const struct addr *peer)
 {
 	c->server = s;
 	c->fd = fd;
+	if (addr_ip(peer, &c->peer) && !IN6_IS_ADDR_V4MAPPED(&c->peer))
+		memset(&c->peer.s6_addr[8], 0, 8); /* one machine may use a whole /64 */
 	buf_init(&c->in, BUF_UNLIMITED); /* a head, plus the data of one read */
 	buf_init(&c->body, s->body_max);
 	buf_init(&c->out, BUF_UNLIMITED); /* one response */
@@ -346,6 +348,44 @@ http_conn_start(struct http_conn *c, struct http_server *s, int fd)
 		http_conn_shake(c, fd);
 	else
 		http_conn_open(c, transport_socket(s->loop, fd));
+}
+
+/* --- eviction ------------------------------------------------------------------------------- */
+
+static unsigned
+http_conn_count(const struct http_server *s, const struct in6_addr *peer)
+{
+	struct http_conn *c;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(c, &s->conns, link)
+		n += c->stage != HTTP_UPGRADED && IN6_ARE_ADDR_EQUAL(&c->peer, peer);
+	return n;
+}
+
+/* What closing it would lose, in rising order: a wait for the peer's end, a request that may never
+ * come, a reply. */
+static unsigned
+http_conn_worth(const struct http_conn *c)
+{
+	return c->stage == HTTP_LINGER ? 0 : c->stage == HTTP_REPLY ? 2 : 1;
+}
+
+struct http_conn *
+http_server_victim(const struct http_server *s)
+{
+	struct http_conn *c, *victim = NULL;
+	unsigned most = 0;
+
+	TAILQ_FOREACH(c, &s->conns, link) {
+		unsigned n = c->stage != HTTP_UPGRADED ? http_conn_count(s, &c->peer) : 0;
+
+		if (n > most ||
+			(n > 0 && n == most && http_conn_worth(c) < http_conn_worth(victim)))
+			victim = c;
+		most = MAX(most, n);
+	}
+	return victim;
 }
 
 void

@@ -13,13 +13,14 @@
  * struct http_conn embedded, and the connection frees itself at its end. To upgrade, `head` appends
  * its answer to `out` and sets `stage`; from then on the owner sets the timer.
  *
- *	http_conn_start(&my_conn->http, &server, fd);
+ *	http_conn_start(&my_conn->http, &server, fd, &peer);
  */
 #ifndef EDGEWAY_BASE_HTTP_HTTP_SERVER_H
 #define EDGEWAY_BASE_HTTP_HTTP_SERVER_H
 
 #include <sys/queue.h>
 
+#include "base/core/sock.h"
 #include "base/http/http1.h"
 #include "base/tls/transport.h"
 
@@ -69,6 +70,7 @@ struct http_conn {
 	struct http_server *server;
 	enum http_stage stage;
 	int fd; /* borrowed from the transport; -1: TLS */
+	struct in6_addr peer; /* all zero for a Unix socket; of IPv6 the /64 */
 	struct tls_stream *tls; /* HTTP_HANDSHAKE */
 	struct transport *wire;
 	struct timer *timer; /* timeout of the stage */
@@ -91,9 +93,12 @@ struct http_answer {
 
 /* Frees all connections. */
 void http_server_fini(struct http_server *s);
+/* The connection to close in favour of a new one: of the peer that has most, upgraded ones apart.
+ * NULL: all are upgraded. */
+struct http_conn *http_server_victim(const struct http_server *s);
 
 /* Takes over an accepted socket, and reads what has arrived; c is zero, and may be gone after. */
-void http_conn_start(struct http_conn *c, struct http_server *s, int fd);
+void http_conn_start(struct http_conn *c, struct http_server *s, int fd, const struct addr *peer);
 void http_conn_free(struct http_conn *c);
 /* Frees the connection, which has no TLS, and returns its socket. */
 int http_conn_release(struct http_conn *c);

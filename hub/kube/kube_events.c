@@ -33,6 +33,8 @@ struct told {
 	char *text; /* the current text, "": no problem */
 	char *said; /* the text of the last Event, NULL: there was none */
 	uint64_t round, since_ms, said_ms;
+	uint64_t again_ms; /* its Event was refused: not sent before */
+	struct kube_wait wait; /* of refusals */
 	unsigned count; /* count of the last Event */
 };
 
@@ -128,7 +130,7 @@ kube_events_forget(struct kube_events *e, struct told *t)
 static uint64_t
 due_ms(const struct told *t)
 {
-	uint64_t stable_ms = t->since_ms + KUBE_EVENTS_STABLE_MS;
+	uint64_t stable_ms = MAX(t->since_ms + KUBE_EVENTS_STABLE_MS, t->again_ms);
 
 	if (t->text[0] == '\0' && (t->said == NULL || t->said[0] == '\0'))
 		return UINT64_MAX;
@@ -313,6 +315,7 @@ kube_events_finish(struct kube_events *e, bool sent)
 		free(t->said);
 		t->said = xstrdup(e->text);
 		t->said_ms = loop_now_ms(e->loop);
+		kube_wait_reset(&t->wait);
 	}
 	e->problem[0] = '\0';
 	kube_wait_reset(&e->wait);
@@ -342,29 +345,54 @@ on_data(void *arg, const char *data, size_t len)
 	return e->step == STEP_UID ? json_stream_feed(&e->split, data, len) : 0;
 }
 
+/* For any Event, and not by a quota or an admission webhook for this one. */
+static bool
+is_forbidden(const struct https_answer *a)
+{
+	return a->status == 403 && strstr(a->body, "quota") == NULL &&
+		strstr(a->body, "admission") == NULL;
+}
+
 static void
-kube_events_refused(struct kube_events *e, const struct https_answer *a)
+kube_events_tell_problem(struct kube_events *e, const struct https_answer *a)
 {
 	char before[sizeof e->problem];
 
-	if (e->sent > 0 && kube_wait_doubts(&e->wait, a, loop_now_ms(e->loop))) {
-		wait_ms(e, kube_wait_ms(&e->wait, a));
-		return;
-	}
 	memcpy(before, e->problem, sizeof before);
-	if (a->status == 403)
+	if (is_forbidden(a))
 		snprintf(e->problem, sizeof e->problem,
 			"forbidden: give the hub's ClusterRole the verbs create and patch on "
 			"events "
 			"(apiGroups: [\"\"]); until then only edgewayctl says why a Service cannot "
 			"be "
 			"reached");
+	else if (a->status == 403)
+		snprintf(e->problem, sizeof e->problem,
+			"the namespace %.63s does not take Events: %.200s", e->ns, a->body);
 	else
 		snprintf(e->problem, sizeof e->problem, "Events cannot be written: %d %.200s",
 			a->status, a->text);
 	if (strcmp(before, e->problem) != 0)
 		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", e->problem);
-	wait_ms(e, a->status == 403 ? KUBE_EVENTS_FORBIDDEN_MS : kube_wait_ms(&e->wait, a));
+}
+
+/* A refusal may be for this Event alone (a quota of its namespace, its text): others go first. */
+static void
+kube_events_refused(struct kube_events *e, const struct https_answer *a)
+{
+	struct told *t = kube_events_find(e, e->ns, e->name, e->kind);
+	uint64_t now = loop_now_ms(e->loop), pause_ms = kube_wait_ms(&e->wait, a);
+
+	if (e->sent > 0 && t != NULL && kube_wait_doubts(&t->wait, a, now)) {
+		t->again_ms = now + kube_wait_ms(&t->wait, a);
+		wait_ms(e, pause_ms);
+		return;
+	}
+	kube_events_tell_problem(e, a);
+	if (t != NULL && a->status != 0)
+		t->again_ms = now +
+			(a->status == 403 ? KUBE_EVENTS_FORBIDDEN_MS : kube_wait_ms(&t->wait, a));
+	wait_ms(e, is_forbidden(a) ? KUBE_EVENTS_FORBIDDEN_MS : pause_ms);
 }
 
 /* A namespace that is being deleted accepts no Events. */

@@ -103,15 +103,21 @@ conditions_add(
 	buf_adds(w->out, "}");
 }
 
+/* The names are what their object's author wrote: those of a policy are checked by nobody. */
 static void
 conditions_add_ref(struct buf *out, const struct kube_route_parent *p)
 {
 	buf_adds(out, "{\"group\":\"\",\"kind\":\"Service\"");
-	if (p->ns_given)
-		buf_printf(out, ",\"namespace\":\"%s\"", p->ns);
-	buf_printf(out, ",\"name\":\"%s\"", p->name);
-	if (*p->section != '\0')
-		buf_printf(out, ",\"sectionName\":\"%s\"", p->section);
+	if (p->ns_given) {
+		buf_adds(out, ",\"namespace\":");
+		json_add_text(out, p->ns);
+	}
+	buf_adds(out, ",\"name\":");
+	json_add_text(out, p->name);
+	if (*p->section != '\0') {
+		buf_adds(out, ",\"sectionName\":");
+		json_add_text(out, p->section);
+	}
 	if (p->port != 0)
 		buf_printf(out, ",\"port\":%u", p->port);
 	buf_adds(out, "}");

@@ -22,6 +22,8 @@ struct route_entry {
 	TAILQ_ENTRY(route_entry) waiting;
 	enum kube_kind kind;
 	char *ns, *name, *body;
+	uint64_t again_ms; /* it was refused: not asked for before; 0: it was not */
+	struct kube_wait wait;
 };
 
 struct route_status {
@@ -31,9 +33,10 @@ struct route_status {
 	struct timer *timer;
 	struct https_request *request;
 	struct table entries;
-	TAILQ_HEAD(, route_entry) waiting;
-	/* the first one's text was replaced while it was being written */
-	bool again;
+	TAILQ_HEAD(, route_entry) waiting; /* the one that is being written is the first */
+	bool again; /* its text was replaced meanwhile */
+	size_t n_refused; /* of those that wait */
+	uint64_t again_ms; /* after a failure: nothing is asked for before */
 	struct kube_wait wait;
 	bool old_policies; /* the server has BackendTLSPolicies as v1alpha3 */
 	uint64_t writes, conflicts;
@@ -65,6 +68,9 @@ status_forget(struct route_status *s, struct route_entry *e)
 {
 	table_remove(&s->entries, &e->node);
 	TAILQ_REMOVE(&s->waiting, e, waiting);
+	s->n_refused -= e->again_ms != 0;
+	if (s->n_refused == 0)
+		s->problem[0] = '\0';
 	free(e->ns);
 	free(e->name);
 	free(e->body);
@@ -74,27 +80,64 @@ status_forget(struct route_status *s, struct route_entry *e)
 /* --- writing -------------------------------------------------------------------------------- */
 
 static void
-status_wake(struct route_status *s, uint64_t ms)
+status_wake(struct route_status *s, uint64_t at_ms)
 {
+	uint64_t now = loop_now_ms(s->loop), at = MAX(at_ms, s->again_ms);
+
 	if (s->request == NULL && !TAILQ_EMPTY(&s->waiting))
-		timer_start(s->timer, MAX(ms, (uint64_t)1), 0);
+		timer_start(s->timer, at > now ? at - now : 1, 0);
+}
+
+/* The first one that may be asked for now, or the one that may be next; NULL: there is none. */
+static struct route_entry *
+status_next(const struct route_status *s)
+{
+	struct route_entry *e, *next = TAILQ_FIRST(&s->waiting);
+	uint64_t now = loop_now_ms(s->loop);
+
+	TAILQ_FOREACH(e, &s->waiting, waiting) {
+		if (e->again_ms <= now)
+			return e;
+		if (e->again_ms < next->again_ms)
+			next = e;
+	}
+	return next;
 }
 
 static void
-status_refused(struct route_status *s, const struct https_answer *a)
+status_tell_problem(
+	struct route_status *s, const struct route_entry *e, const struct https_answer *a)
 {
+	auto_free char *what =
+		xasprintf("the status of %s %s/%s", kube_kind_name(e->kind), e->ns, e->name);
+	auto_free char *rights = xasprintf("the verb patch on %s (" ROUTE_STATUS_RIGHTS "), for %s",
+		e->kind == KUBE_SERVICE ? "services/status"
+					: "httproutes/status, grpcroutes/status and "
+					  "backendtlspolicies/status",
+		what);
 	char before[sizeof s->problem];
-	bool service = TAILQ_FIRST(&s->waiting)->kind == KUBE_SERVICE;
 
 	memcpy(before, s->problem, sizeof before);
-	follow_describe(a, service ? "the status of a Service" : "the status of a route",
-		service ? "the verb patch on services/status (" ROUTE_STATUS_RIGHTS ")"
-			: "the verb patch on httproutes/status, grpcroutes/status and "
-			  "backendtlspolicies/status (" ROUTE_STATUS_RIGHTS ")",
-		s->problem, sizeof s->problem);
+	follow_describe(a, what, rights, s->problem, sizeof s->problem);
 	if (strcmp(before, s->problem) != 0)
 		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", s->problem);
-	status_wake(s, a->status == 403 ? FORBIDDEN_MS : kube_wait_ms(&s->wait, a));
+}
+
+/* A refusal may be for this object alone (its size, its namespace): the others go first. */
+static void
+status_refused(struct route_status *s, struct route_entry *e, const struct https_answer *a)
+{
+	uint64_t now = loop_now_ms(s->loop);
+
+	status_tell_problem(s, e, a);
+	s->again_ms = now + kube_wait_ms(&s->wait, a);
+	if (a->status != 0) {
+		s->n_refused += e->again_ms == 0;
+		e->again_ms = now + (a->status == 403 ? FORBIDDEN_MS : kube_wait_ms(&e->wait, a));
+		TAILQ_REMOVE(&s->waiting, e, waiting);
+		TAILQ_INSERT_TAIL(&s->waiting, e, waiting);
+	}
+	status_wake(s, 0);
 }
 
 /* 404: the route is gone. 409: it has changed, and its watch brings the change. 422: the server
@@ -110,7 +153,6 @@ status_on_done(void *arg, const struct https_answer *a)
 	s->again = false;
 	if (a->status / 100 == 2 && a->whole) {
 		s->writes++;
-		s->problem[0] = '\0';
 		kube_wait_reset(&s->wait);
 		log_debug("kubernetes", "status written of=%s/%s", e->ns, e->name);
 	} else if (a->status == 404 && e->kind == KUBE_TLS_POLICY && !e->moved) {
@@ -124,7 +166,7 @@ status_on_done(void *arg, const struct https_answer *a)
 			"answer=\"%.200s\"",
 			e->ns, e->name, a->body);
 	} else {
-		status_refused(s, a);
+		status_refused(s, e, a);
 		return;
 	}
 	if (!again)
@@ -145,7 +187,7 @@ static void
 status_work(void *arg)
 {
 	struct route_status *s = arg;
-	const struct route_entry *e = TAILQ_FIRST(&s->waiting);
+	struct route_entry *e = status_next(s);
 	auto_free char *path = NULL;
 	struct https_call call = {.method = "PATCH",
 		.type = "application/merge-patch+json",
@@ -159,6 +201,12 @@ status_work(void *arg)
 	lease_want(s->lease);
 	if (!lease_held(s->lease))
 		return; /* status_on_lease */
+	if (e->again_ms > loop_now_ms(s->loop)) {
+		status_wake(s, e->again_ms);
+		return;
+	}
+	TAILQ_REMOVE(&s->waiting, e, waiting);
+	TAILQ_INSERT_HEAD(&s->waiting, e, waiting);
 	path = e->kind == KUBE_SERVICE
 		? xasprintf("/api/v1/namespaces/%s/services/%s/status", e->ns, e->name)
 		: xasprintf("/apis/" KUBE_GATEWAY_GROUP "/%s/namespaces/%s/%s/%s/status",
@@ -196,9 +244,10 @@ status_put(struct route_status *s, enum kube_kind kind, const char *ns, const ch
 	struct buf *body)
 {
 	struct route_entry *e = status_find(s, kind, ns, name);
+	bool fresh = e == NULL;
 
 	s->again = s->again || status_is_writing(s, e);
-	if (e == NULL) {
+	if (fresh) {
 		e = xcalloc(1, sizeof *e);
 		e->kind = kind;
 		e->ns = xstrdup(ns);
@@ -208,8 +257,8 @@ status_put(struct route_status *s, enum kube_kind kind, const char *ns, const ch
 	}
 	free(e->body);
 	e->body = buf_take_str(body);
-	if (!timer_active(s->timer))
-		status_wake(s, 0);
+	if (fresh || !timer_active(s->timer))
+		status_wake(s, e->again_ms);
 }
 
 void

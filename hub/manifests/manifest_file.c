@@ -7,7 +7,7 @@
 #include "base/core/log.h"
 
 /* The clock of file times has a resolution of up to 10 ms; on some file systems of 2 s. */
-enum { SETTLED_S = 3, COMPLAINTS_LOGGED = 20 };
+enum { SETTLED_S = 3, FRESH_MS = 2000, COMPLAINTS_LOGGED = 20 };
 
 struct manifest_file *
 manifest_file_new(const char *name)
@@ -53,6 +53,16 @@ manifest_file_same(const struct manifest_file *f, const struct stat *st)
 	return f->settled && f->dev == st->st_dev && f->ino == st->st_ino &&
 		f->size == st->st_size && f->mtime.tv_sec == st->st_mtim.tv_sec &&
 		f->mtime.tv_nsec == st->st_mtim.tv_nsec;
+}
+
+/* A time to come is that of another clock, and says nothing. */
+bool
+manifest_file_fresh(const struct stat *st)
+{
+	int64_t ms = (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
+	int64_t age_ms = (int64_t)wall_ms() - ms;
+
+	return age_ms >= 0 && age_ms < FRESH_MS;
 }
 
 bool

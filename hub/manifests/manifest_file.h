@@ -51,6 +51,8 @@ void manifest_file_free(struct manifest_file **f, struct cluster *cluster, struc
 bool manifest_name_ok(const char *name);
 /* Returns true if stat shows the file that was read. */
 bool manifest_file_same(const struct manifest_file *f, const struct stat *st);
+/* Returns true if it was written to a moment ago, so that more may come. */
+bool manifest_file_fresh(const struct stat *st);
 /* Returns true if the content last read could be parsed. */
 bool manifest_file_readable(const struct manifest_file *f);
 /* Which of its objects do not count since they are defined twice; on the heap, NULL: none. */

@@ -28,6 +28,7 @@ struct manifests {
 	struct manifest_file **files; /* sorted by name */
 	size_t n_files;
 	bool everything; /* the next round checks all files */
+	bool complete; /* and what it finds has been written to its end */
 	bool rewatch; /* and restarts the watch */
 	bool pending; /* a round will come within MANIFESTS_SETTLE_MS */
 	bool ready;
@@ -193,7 +194,9 @@ keep_copies(struct manifests *m)
 		timer_start(m->copy, MANIFESTS_KEEP_MS, 0);
 }
 
-/* Marks every file that may differ from the content that was read, and every deleted file. */
+/* Marks every file that may differ from the content that was read, and every deleted file. One that
+ * is being written in place is left for a later scan, unless its event comes before that: the half
+ * of it that is there may parse, and would take back what the other half says. */
 static int
 manifests_scan(struct manifests *m)
 {
@@ -212,8 +215,13 @@ manifests_scan(struct manifests *m)
 			continue;
 		f = use_file(m, d->d_name);
 		f->scanned = true;
-		if (fstatat(dirfd(dir), d->d_name, &st, 0) < 0 || !manifest_file_same(f, &st) ||
-			f->gone_ms != 0)
+		if (fstatat(dirfd(dir), d->d_name, &st, 0) < 0 || f->gone_ms != 0)
+			f->dirty = true;
+		else if (f->dirty || manifest_file_same(f, &st))
+			continue;
+		else if (m->ready && !m->complete && manifest_file_fresh(&st))
+			m->everything = true;
+		else
 			f->dirty = true;
 	}
 	closedir(dir);
@@ -368,6 +376,7 @@ on_settled(void *arg)
 			wait_for_folder(m, strerror(-rc));
 			return;
 		}
+		m->complete = false;
 	}
 	for (size_t i = 0; i < m->n_files; i++) {
 		if (!m->files[i]->dirty)
@@ -378,7 +387,7 @@ on_settled(void *arg)
 	if (!m->ready && m->keep != NULL && !manifests_any_readable(m))
 		manifest_keep_sweep(m->keep, recall_file, m);
 	next = drop_gone(m, now);
-	if (m->watch == NULL && (next == 0 || next > now + MANIFESTS_WAIT_MS))
+	if ((m->watch == NULL || m->everything) && (next == 0 || next > now + MANIFESTS_WAIT_MS))
 		next = now + MANIFESTS_WAIT_MS;
 	if (next != 0)
 		timer_start(m->settle, next - now + 1, 0);
@@ -407,8 +416,8 @@ on_event(void *arg, const char *name)
 		m->everything = true;
 		m->rewatch = true;
 	} else if (strncmp(name, "..", 2) == 0) {
-		m->everything =
-			true; /* a ConfigMap's links are replaced: every file may have changed */
+		/* a ConfigMap's links are replaced: every file may have changed */
+		m->everything = m->complete = true;
 	} else if (manifest_name_ok(name)) {
 		struct manifest_file *f = use_file(m, name);
 

@@ -9,7 +9,8 @@
  * several manifests with Services vanish at once and none is left, or their file system is gone,
  * they count until one can be read again (an empty List will do), also across a restart. Folders
  * whose symbolic links are replaced as a whole (a mounted ConfigMap) work. Everything is scanned
- * again every MANIFESTS_RESCAN_MS.
+ * again every MANIFESTS_RESCAN_MS; a file that only the scan finds changed is loaded once nobody
+ * has written to it for 2 s.
  *
  * Copies of good content are kept under data_dir, so that a restart changes nothing while a file is
  * broken.

@@ -143,19 +143,32 @@ web_renew(struct web *w, struct err *err)
 	return 0;
 }
 
+/* Whoever it is has not shown yet that he may see the page: so who has most makes room. False:
+ * viewers have all places. */
+static bool
+web_make_room(struct web *w)
+{
+	struct http_conn *victim;
+
+	if (w->server.n_conns < WEB_CONNECTIONS_MAX)
+		return true;
+	w->refused_full++;
+	log_limited(LOG_LEVEL_WARN, 1, "web",
+		"too many connections, one of whoever has most is ended connections=%u",
+		w->server.n_conns);
+	victim = http_server_victim(&w->server);
+	if (victim != NULL)
+		http_conn_free(victim);
+	return victim != NULL;
+}
+
 static bool
 on_socket(void *arg, int fd)
 {
 	struct web *w = arg;
 	struct caller caller;
 
-	if (w->server.n_conns >= WEB_CONNECTIONS_MAX) {
-		w->refused_full++;
-		log_limited(LOG_LEVEL_WARN, 1, "web", "a caller is turned away connections=%u",
-			w->server.n_conns);
-		return false;
-	}
-	if (caller_accept(&caller, fd, CALLER_LISTENER, w->config.guard) < 0)
+	if (caller_accept(&caller, fd, CALLER_LISTENER, w->config.guard) < 0 || !web_make_room(w))
 		return false;
 	web_conn_take(w, fd, &caller);
 	return true;

@@ -8,10 +8,11 @@
  *	                                                             └─► /live: web_live
  *	web_live: lines in (web_want), lines out (web_tell)
  *
- * Limits: WEB_CONNECTIONS_MAX connections, web.viewers viewers, and those of
- * base/http/http_server.h. A viewer that does not read gets no new data until it does, and its
- * connection is closed after WEB_STALL_MS; nothing queues up for it. Without viewers no data is
- * collected. Each viewer gets a loop turn of its own. On the hub's loop.
+ * Limits: WEB_CONNECTIONS_MAX connections, beyond which one of the address that has most makes room
+ * (http_server_victim), web.viewers viewers, and those of base/http/http_server.h. A viewer that
+ * does not read gets no new data until it does, and its connection is closed after WEB_STALL_MS;
+ * nothing queues up for it. Without viewers no data is collected. Each viewer gets a loop turn of
+ * its own. On the hub's loop.
  *
  *	rc = web_start(&web, &(struct web_config){.loop = loop, .listen = "127.0.0.1:10014",
  *		.access = access, .sources = on_sources, .arg = hub}, &err);

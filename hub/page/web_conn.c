@@ -188,7 +188,7 @@ web_conn_take(struct web *w, int fd, const struct caller *caller)
 
 	c->web = w;
 	c->caller = *caller;
-	http_conn_start(&c->http, &w->server, fd);
+	http_conn_start(&c->http, &w->server, fd, &c->caller.addr);
 }
 
 void

@@ -4,7 +4,9 @@
 
 #include "base/core/hash.h"
 
-enum { HEARD_MAX = 16 * 1024 /* most bytes from a viewer between two of its turns */ };
+/* Most bytes from a viewer between two turns in which he had read what he was told: it bounds the
+ * pongs that wait for one who does not read, since none is longer than its ping. */
+enum { HEARD_MAX = 16 * 1024 };
 
 void
 web_live_start(struct web_conn *c)
@@ -135,11 +137,11 @@ web_live_turn(struct web_conn *c, const struct tell *tell)
 	size_t from;
 
 	buf_init(&text, BUF_UNLIMITED);
-	v->heard = 0;
 	if (buf_len(&c->http.out) > 0) {
 		c->web->skipped++;
 		return true;
 	}
+	v->heard = 0;
 	tell_top(tell, &text);
 	take_news(&text, 0, &v->top);
 	from = buf_len(&text);

@@ -21,7 +21,7 @@ struct viewer {
 	size_t seen; /* events sent */
 	bool due; /* waits for a turn */
 	uint64_t told_ms; /* its last turn */
-	size_t heard; /* bytes since then */
+	size_t heard; /* bytes since the last turn that was not skipped */
 };
 
 struct web_conn {

@@ -86,6 +86,19 @@ is_refusal(int error)
 	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
+/* The socket's error. A router's message that a datagram was longer than the path's MTU is about
+ * that one alone. */
+static int
+take_error(struct udp_relay *r)
+{
+	int error = sock_error(r->fd);
+
+	if (error != EMSGSIZE)
+		return error;
+	r->tally.dropped[DROP_SIZE]++;
+	return 0;
+}
+
 /* Sends again what was sent to an earlier address. 0, or the error by which this address refuses as
  * well. */
 static int
@@ -97,7 +110,7 @@ send_kept(struct udp_relay *r)
 	while (dgram_kept_next(&r->kept, &at, &data, &n))
 		if (send(r->fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && is_refusal(errno))
 			return errno;
-	return sock_error(r->fd); /* within the machine a refusal comes at once */
+	return take_error(r); /* within the machine a refusal comes at once */
 }
 
 /* The address in use has refused: tries the next one. */
@@ -135,7 +148,7 @@ send_one(struct udp_relay *r, const void *data, size_t n)
 		return;
 	}
 	if (error == 0 && r->trying)
-		error = sock_error(r->fd);
+		error = take_error(r);
 	if (error != 0)
 		try_next(r, error);
 }
@@ -170,6 +183,10 @@ drain_socket(struct udp_relay *r)
 	for (unsigned i = 0; i < DGRAM_TURN && bytes < DGRAM_TURN_BYTES; i++) {
 		ssize_t n = recv(r->fd, data, sizeof data, MSG_DONTWAIT);
 
+		if (n < 0 && errno == EMSGSIZE) {
+			r->tally.dropped[DROP_SIZE]++;
+			continue;
+		}
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			try_next(r, errno);
 		if (n < 0)
@@ -191,13 +208,14 @@ static void
 on_ready(void *arg, int fd, unsigned events)
 {
 	struct udp_relay *r = arg;
-	int error = events & WATCH_HUP ? sock_error(fd) : 0;
+	int error = events & WATCH_HUP ? take_error(r) : 0;
 
+	(void)fd;
 	if (error != 0) {
 		try_next(r, error);
 		return;
 	}
-	/* the error has already been read elsewhere, and the watch has stopped */
+	/* the error ends nothing, or has been read elsewhere; and the watch has stopped */
 	if (events & WATCH_HUP) {
 		watch_stop(&r->watch);
 		r->watch = watch_start(r->loop, r->fd, WATCH_READ, on_ready, r);

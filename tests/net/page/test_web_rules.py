@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from lab import PATIENCE_S, service, wait_for
+from lab import PATIENCE_S, Machine, service, wait_for
 from looker import ADDRESS, BASIC, HOST, SECRET, Looker, ask, connect
 from page import RULES, VIEWERS, World
 
@@ -123,6 +123,26 @@ def test_who_asks_without_end(world):
         wait_for("he is dropped", lambda: world.hub.metrics()["edgeway_web_dropped_total"] == before + 1)
 
 
+def test_who_does_not_read_the_answers_to_his_pings(world):
+    """They do not pile up, however slowly he sends."""
+    def counted(what):
+        return world.hub.metrics()[f"edgeway_web_{what}_total"]
+
+    def ping(one, n):
+        with contextlib.suppress(OSError):
+            one.s.sendall((bytes([0x89, 0x80 | 125, 0, 0, 0, 0]) + b"x" * 125) * n)
+            one.want("view=overview")  # has a turn soon
+
+    skipped, dropped = counted("skipped"), counted("dropped")
+    with Looker(world.desk, small=True) as one:
+        wait_for("passed over", lambda: ping(one, 20) or counted("skipped") > skipped)
+        for _ in range(5):
+            skipped = counted("skipped")
+            ping(one, 60)
+            wait_for("passed over, or dropped", lambda: counted("skipped") > skipped or counted("dropped") > dropped)
+        assert counted("dropped") == dropped + 1
+
+
 def test_who_asks_often(world):
     """He holds up nobody: others hear of what is new within the second, or so, as ever."""
     with Looker(world.desk) as other, contextlib.ExitStack() as stack:
@@ -160,6 +180,29 @@ def test_too_many(world, silent):
         for one in kept:
             one.s.close()
     wait_for("their places are free", only_those)
+
+
+def test_silent_connections_of_somebody_else(world):
+    """They keep nobody out, and nobody's viewer has to go for them."""
+    def full():
+        return world.hub.metrics()['edgeway_web_refused_total{why="full"}']
+
+    def open_many():
+        kept.extend(connect(stranger, tls=False) for _ in range(70))
+
+    stranger, kept, before = Machine(world.lab, "stranger", address="192.0.2.22"), [], full()
+    try:
+        wait_for("all places are taken", lambda: open_many() or full() > before)
+        with Looker(world.desk) as one:
+            assert one.status == 101
+            before = full()
+            wait_for("all are taken again", lambda: open_many() or full() > before)
+            one.want("view=nodes")
+            assert one.next("nodes")["total"] == 2
+            assert ask(world.desk, BASIC)[0] == 200
+    finally:
+        for s in kept:
+            s.close()
 
 
 def test_slow_reader(world):

@@ -238,6 +238,26 @@ def test_sizes(site):
             assert c.recv(65536) == data, size
 
 
+def test_a_path_with_a_smaller_mtu(site):
+    """What a router says about one datagram that is too long ends no flow."""
+    hub, router, server = site.hub.machine, Machine(site.lab, "router", address="192.0.2.41"), "192.0.2.31"
+    router.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.eth0.send_redirects=0")
+    router.ip(f"route add {server} dev eth0 mtu lock 1400")
+    hub.ip(f"route add {server} via {router.address}")
+    at = len(site.hub.process.log())
+    try:
+        client = site.client(CLOUD)
+        with client as c:
+            assert client.ask_dns() == "203.0.113.3"
+            c.send(bytes(1450))
+            wait_for("told by the router", lambda: "mtu 1400" in hub.run("ip", "route", "get", server).stdout)
+            assert client.ask_dns() == "203.0.113.3"
+        ends = wait_for("its end", lambda: site.audit(at, CLOUD))
+        assert all('end="idle"' in line for line in ends), ends
+    finally:
+        hub.ip(f"route del {server} via {router.address}")
+
+
 def test_each_client_has_a_flow_of_its_own(site):
     with Echo(site.edge, "127.0.0.1", 7001) as echo:
         clients = [site.client(ECHO).socket for _ in range(8)]

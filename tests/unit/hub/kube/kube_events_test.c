@@ -102,6 +102,61 @@ routes_have_their_own(void **state)
 	kube_events_free(&e);
 }
 
+static void
+tell_two(struct kube_events *e)
+{
+	kube_events_begin(e);
+	kube_events_tell(e, "full", "web", EVENT_UNREACHABLE, "there is no endpoint");
+	kube_events_tell(e, "open", "web", EVENT_UNREACHABLE, "there is no endpoint");
+	kube_events_end(e);
+}
+
+static void
+until_asked(struct api_bed *b, const char *part)
+{
+	for (unsigned turns = 0; !was_asked(b, part) && turns < PATIENCE_TURNS; turns++)
+		api_turn(b);
+	assert_true(was_asked(b, part));
+}
+
+/* A quota or a webhook of one namespace holds up no other one, and is told as what it is. */
+static void
+a_namespace_that_refuses_holds_up_no_other(void **state)
+{
+	static const char *const bodies[] = {"events \"web.1\" is forbidden: exceeded quota: q",
+		"admission webhook \"w\" denied the request"};
+	static const char list[] =
+		"{\"kind\":\"ServiceList\",\"items\":[{\"metadata\":{\"uid\":\"u\"}}]}";
+	struct api_bed *b = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+		struct kube_events *e = kube_events_new(b->loop, b->api);
+		auto_buf struct buf out;
+
+		buf_init(&out, BUF_UNLIMITED);
+		api_say_json(b, 200, list);
+		api_say_json(b, 403, bodies[i]);
+		api_say_json(b, 200, list);
+		kube_events_begin(e);
+		kube_events_tell(e, "full", "web", EVENT_UNREACHABLE, "there is no endpoint");
+		kube_events_end(e);
+		clock_pass(1000 * 1000);
+		loop_turn(b->loop);
+		tell_two(e);
+		clock_pass(KUBE_EVENTS_STABLE_MS * 1000);
+		loop_turn(b->loop);
+		tell_two(e);
+		until_asked(b, "namespaces/full/services?");
+		until_asked(b, "namespaces/open/services?");
+		kube_events_state(e, &out);
+		assert_null(strstr(buf_str(&out), "ClusterRole"));
+		assert_non_null(strstr(buf_str(&out), i == 0 ? "exceeded quota" : "webhook"));
+		assert_non_null(strstr(buf_str(&out), "namespace full"));
+		kube_events_free(&e);
+		api_reset(b);
+	}
+}
+
 int
 main(void)
 {
@@ -109,6 +164,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 			who_has_waited_for_longest_is_said_first, api_setup, api_teardown),
 		cmocka_unit_test_setup_teardown(routes_have_their_own, api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(
+			a_namespace_that_refuses_holds_up_no_other, api_setup, api_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,10 +170,30 @@ a_policy(void **state)
 	assert_null(strstr(text, "\"name\":\"b\""));
 }
 
+/* What an author writes for a name stays text. */
+static void
+a_name_with_quotes(void **state)
+{
+	static const char ref[] =
+		"\"ancestorRef\":{\"group\":\"\",\"kind\":\"Service\",\"namespace\":\"n\\\"\","
+		"\"name\":\"a\\\",\\\"x\\\":\\\"\",\"sectionName\":\"s\\\\\"}";
+	struct kube_route_parent hostile = {
+		.ns = T("n\""), .name = T("a\",\"x\":\""), .section = T("s\\"), .ns_given = true};
+	const char *text;
+
+	(void)state;
+	parents[0].ref = &hostile;
+	text = build_kind(KUBE_TLS_POLICY, "", "", 1);
+	parents[0].ref = &refs[0];
+	if (strstr(text, ref) == NULL)
+		fail_msg("%s does not have %s", text, ref);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_name_with_quotes),
 		cmocka_unit_test(a_policy),
 		cmocka_unit_test(the_first_time),
 		cmocka_unit_test(nothing_when_nothing_changes),
