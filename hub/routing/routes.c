@@ -353,14 +353,19 @@ routes_service(const struct routes_finder *f, const char *host)
 	return item != NULL ? item->key : NULL;
 }
 
+static bool
+routes_have_read(const struct routes_finder *f)
+{
+	return f->config.services_known == NULL || f->config.services_known(f->config.arg);
+}
+
 /* Before the Services have been read: names of nodes with more dots are no Service's. */
 static bool
 routes_may_be_service(const struct routes_finder *f, const char *host)
 {
 	auto_free char *key = routes_service_key(f, host);
 
-	return f->config.services_known != NULL && !f->config.services_known(f->config.arg) &&
-		key != NULL && strchr(key, '.') == NULL;
+	return !routes_have_read(f) && key != NULL && strchr(key, '.') == NULL;
 }
 
 /* --- lookup --------------------------------------------------------------------------------- */
@@ -386,19 +391,30 @@ routes_no_service(struct routes *w, const char *host)
 }
 
 static unsigned
+routes_unread(struct routes *w, const char *host)
+{
+	return routes_refuse(w, 503,
+		"the hub has not read its objects yet, and %s could be the address of any", host);
+}
+
+static unsigned
 find_ip(struct routes_finder *f, const char *host, const struct in6_addr *ip,
 	enum routes_names names, struct routes *w)
 {
 	const char *ns, *name;
 	struct fanout_item *item;
+	const bool of_service = cluster_service_at(f->config.cluster, host, &ns, &name);
 	unsigned status;
 
 	/* Services come first: nodes and pods report their own addresses, and might claim a
 	 * ClusterIP. */
-	if (cluster_service_at(f->config.cluster, host, &ns, &name)) {
-		if ((item = find_service(f, ns, name)) != NULL)
-			return to_service(f, item, w->target.port, w);
-	} else if (names != ROUTES_SERVICES &&
+	if (of_service && (item = find_service(f, ns, name)) != NULL)
+		return to_service(f, item, w->target.port, w);
+	/* A network of a rule to cloud/... may have nodes in it: they are no part of that. */
+	if (!routes_have_read(f) && !ip_is_loopback(ip) &&
+		!acl_names_address(f->config.access, NULL, ip, w->target.port))
+		return routes_unread(w, host);
+	if (!of_service && names != ROUTES_SERVICES &&
 		(status = to_address(f, host, w->target.port, w)) != 404) {
 		return status;
 	}
@@ -566,6 +582,7 @@ routes_find_at(struct routes_finder *f, const char *node, const char *dest, stru
 {
 	char name[CALLER_HOST_MAX + 1], host[INET6_ADDRSTRLEN] = "";
 	struct cluster_place pod;
+	struct in6_addr ip;
 	struct addr addr;
 
 	memset(w, 0, sizeof *w);
@@ -581,8 +598,11 @@ routes_find_at(struct routes_finder *f, const char *node, const char *dest, stru
 		inet_ntop(AF_INET, &addr.in.sin_addr, host, sizeof host);
 	else
 		inet_ntop(AF_INET6, &addr.in6.sin6_addr, host, sizeof host);
-	if (!cluster_pod_at(f->config.cluster, name, host, &pod))
+	if (!cluster_pod_at(f->config.cluster, name, host, &pod)) {
+		if (!routes_have_read(f) && !(ip_parse(host, &ip) && ip_is_loopback(&ip)))
+			return routes_unread(w, host);
 		return to_address_at(f, name, host, w);
+	}
 	routes_set_target(w, TARGET_POD, pod.ns, pod.pod);
 	routes_add(w, name, host, w->target.port);
 	return 0;
