@@ -1,5 +1,5 @@
 /* A response from a node that compresses: however much it expands to, a turn has an end. And which
- * streams are kept for the next request. */
+ * streams are kept for the next request, and how long a client may read. */
 #include "hub/ingress/client_conn.h"
 
 #include <setjmp.h>
@@ -13,6 +13,7 @@
 
 #include "base/core/log.h"
 #include "hub/routing/stream_pool.h"
+#include "tests/fake/clock.h"
 #include "tests/unit/tunnel/h2/tunnel_bed.h"
 
 enum { MUCH = 8 << 20, TURN_MOST = SESSION_TURN + 64 * 1024 + 1024 };
@@ -174,12 +175,65 @@ test_a_stream_with_a_rest_of_its_request_is_not_kept(void **state)
 	}
 }
 
+/* Lets the client connection's time pass, whose sessions are gone. */
+static void
+exchange_bed_pause(struct exchange_bed *x, unsigned s)
+{
+	while (s-- > 0) {
+		clock_pass(1000 * 1000);
+		bed_wait(&x->bed);
+	}
+}
+
+/* The hub is done with a response long before a slow client has read it. */
+static void
+test_a_response_is_sent_to_its_end(void **state)
+{
+	enum { BODY = 60000, IDLE_S = CLIENT_CONN_IDLE_MS / 1000 };
+	static const char body[BODY];
+	enum { PAUSES, PAUSES_ONCE, HALF_CLOSES, HOWS };
+	char piece[20000];
+
+	(void)state;
+	for (int how = 0; how < HOWS; how++) {
+		struct exchange_bed x;
+		struct stream *far;
+		size_t got = 0, all;
+		ssize_t n;
+
+		exchange_bed_init(&x, "GET / HTTP/1.1\r\nHost: edge-1\r\n\r\n");
+		far = x.bed.ends[0]->st;
+		n = snprintf(
+			piece, sizeof piece, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", BODY);
+		all = (size_t)n + BODY;
+		stream_write(far, piece, (size_t)n);
+		stream_write(far, body, BODY);
+		bed_until(&x.bed, x.v->state == CLIENT_CONN_HEAD);
+		assert_true(buf_len(&x.v->out) > 0);
+		session_free(&x.bed.near);
+		session_free(&x.bed.far);
+		if (how == HALF_CLOSES)
+			assert_int_equal(shutdown(x.client, SHUT_WR), 0);
+		do {
+			bed_until(&x.bed, (n = recv(x.client, piece, sizeof piece, 0)) >= 0);
+			got += (size_t)n;
+			if (how == PAUSES && n > 0)
+				exchange_bed_pause(&x, IDLE_S * 2 / 3);
+			else if (how == PAUSES_ONCE && got == (size_t)n)
+				exchange_bed_pause(&x, IDLE_S * 3 / 2);
+		} while (n > 0 && got < all);
+		assert_int_equal(got, all);
+		exchange_bed_fini(&x);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_turn_has_an_end),
 		cmocka_unit_test(test_a_stream_with_a_rest_of_its_request_is_not_kept),
+		cmocka_unit_test(test_a_response_is_sent_to_its_end),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
