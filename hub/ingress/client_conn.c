@@ -342,8 +342,7 @@ client_conn_linger(struct client_conn *v)
 	client_conn_update(v);
 }
 
-/* No further request is expected: the client may still be reading the last response. */
-static void
+void
 client_conn_part(struct client_conn *v)
 {
 	if (buf_len(&v->out) > 0)
@@ -453,6 +452,8 @@ on_end(struct client_conn *v)
 	v->eof = true;
 	switch (v->state) {
 	case CLIENT_CONN_HEAD:
+		if (!client_conn_over(v) && !v->h2)
+			return true; /* what waits is answered */
 		client_conn_part(v);
 		return false;
 	case CLIENT_CONN_REACHING:

@@ -130,6 +130,8 @@ void client_conn_wait(struct client_conn *v);
 bool client_conn_flush(struct client_conn *v);
 /* Sends `out`, and closes once the client has received it. */
 void client_conn_linger(struct client_conn *v);
+/* No further request is expected: the same, or closes at once if there is nothing to send. */
+void client_conn_part(struct client_conn *v);
 /* Sends `out` to the client, then joins client and stream; bytes waiting in `in` go first. */
 void client_conn_greet(struct client_conn *v, struct stream *stream);
 /* False: a request has a kept stream (connector_reuse), and the connection may be gone; only where
@@ -151,6 +153,13 @@ void client_conn_trace_begin(
 /* Only if there is a span; also for client_conn_trace_end. */
 void client_conn_trace_reached(struct client_conn *v, const struct connector_answer *answer);
 void client_conn_trace_end(struct client_conn *v, const struct client_conn_end *end);
+
+/* The client has half-closed, and nothing of what it has sent is left. */
+static inline bool
+client_conn_over(const struct client_conn *v)
+{
+	return v->eof && buf_len(&v->in) == 0;
+}
 
 static inline bool
 client_conn_timed(const struct client_conn *v)

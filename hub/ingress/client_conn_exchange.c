@@ -280,7 +280,7 @@ static void
 client_conn_exchange_finish(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
-	bool keep = x->http.keep && x->http.request_done && !v->eof;
+	bool keep = x->http.keep && x->http.request_done && !client_conn_over(v);
 
 	exchange_audit(v, 200, "done");
 	if (v->ingress->draining || !exchange_leaves_clean(x))
