@@ -102,6 +102,7 @@ client_conn_end(struct client_conn *v, bool reset)
 	v->ingress->n_visits--;
 	grant_end(&v->grant);
 	free(v->caller);
+	free(v->preface);
 	free(v->sni);
 	free(v->target);
 	free(v);
@@ -164,6 +165,7 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 	}
 	buf_fini(&v->in);
 	buf_fini(&v->out);
+	free(take_ptr(&v->preface));
 	v->state = CLIENT_CONN_RELAY;
 	fd = take_fd(&v->fd);
 	if (v->door->onward != NULL &&

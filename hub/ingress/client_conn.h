@@ -74,6 +74,7 @@ struct client_conn {
 	size_t scanned; /* of `in`, by http1_find_end */
 	bool talked; /* an HTTP/1 header section has come */
 	bool h2; /* HTTP/2 with prior knowledge */
+	struct h2_preface *preface; /* of that, as far as it has come; NULL: none has */
 	bool h2_settings; /* and we have sent it our SETTINGS */
 	bool eof; /* the client has half-closed */
 	bool shut; /* and so has this side */
