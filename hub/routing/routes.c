@@ -628,12 +628,32 @@ routes_endpoint_is(const struct view_endpoint *e, const struct in6_addr *ip, uin
 		(routes_is_at(e->given_ip, ip) || routes_is_at(e->other_given_ip, ip));
 }
 
-static const struct view_endpoint *
-find_endpoint(const struct view *v, const struct routes_endpoint *wanted, uint16_t *port)
+static bool
+routes_port_opens(const struct routes_finder *f, const struct view *v,
+	const struct view_endpoint *e, uint16_t port, const struct caller *asker)
 {
+	return acl_check(f->config.access, asker,
+		&(struct acl_target){
+			.kind = e->pod_port != 0 ? TARGET_SERVICE : TARGET_CLOUD_SERVICE,
+			.ns = v->ns,
+			.name = v->name,
+			.port = port,
+		});
+}
+
+/* Several ports of the Service may lead to the endpoint, and rules open some of them: *port is the
+ * first that is open to the asker, or else the first. */
+static const struct view_endpoint *
+find_endpoint(const struct routes_finder *f, const struct view *v,
+	const struct routes_endpoint *wanted, uint16_t *port)
+{
+	const struct view_endpoint *found = NULL;
+	struct caller asker;
 	struct in6_addr ip;
 	struct addr at;
+	bool open;
 
+	caller_node(&asker, wanted->asker);
 	if (addr_parse(&at, wanted->at, 0, NULL) < 0 || !addr_ip(&at, &ip) || addr_port(&at) == 0)
 		return NULL;
 	for (size_t i = 0; i < v->n_ports; i++)
@@ -644,10 +664,15 @@ find_endpoint(const struct view *v, const struct routes_endpoint *wanted, uint16
 				(v->ports[i].mode == PORT_UDP) != wanted->udp ||
 				!routes_endpoint_is(e, &ip, addr_port(&at)))
 				continue;
-			*port = v->ports[i].port;
-			return e;
+			open = routes_port_opens(f, v, e, v->ports[i].port, &asker);
+			if (found == NULL || open) {
+				found = e;
+				*port = v->ports[i].port;
+			}
+			if (open)
+				return found;
 		}
-	return NULL;
+	return found;
 }
 
 /* The service's item, if edgeway.io/nodes selects the node. */
@@ -703,7 +728,7 @@ routes_want_pod(struct routes_finder *f, const struct routes_endpoint *wanted, s
 	if (item == NULL || !item->present || (v = keep_view(f, item)) == NULL)
 		return;
 	fanout_touch_pod(f->config.fanout, item);
-	if (!wanted->udp && find_endpoint(v, wanted, &port) == NULL &&
+	if (!wanted->udp && find_endpoint(f, v, wanted, &port) == NULL &&
 		routes_permit(f, v, &closed, w) == 0)
 		routes_want_port(f, wanted, address, addr_port(&at));
 }
@@ -739,7 +764,7 @@ routes_find_endpoint(
 	routes_set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
 	w->encrypted = v->lb.encrypt != ENCRYPT_DEFAULT && v->lb.encrypt != ENCRYPT_OFF;
-	e = find_endpoint(v, wanted, &port);
+	e = find_endpoint(f, v, wanted, &port);
 	if (e == NULL)
 		return routes_refuse(w, 404, "the service %s has no endpoint %.60s%s%.100s",
 			item->key, wanted->at, *wanted->node != '\0' ? " on " : "", wanted->node);
