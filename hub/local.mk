@@ -219,6 +219,7 @@ tests_unit_hub_ingress_bridge_worker_test_SOURCES = tests/unit/hub/ingress/bridg
 tests_unit_hub_ingress_bridge_worker_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_client_conn_exchange_test_SOURCES = tests/unit/hub/ingress/client_conn_exchange_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_hub_ingress_client_conn_exchange_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_ingress_client_conn_exchange_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connector_finish
 TUNNEL_SESSION_BED = tests/unit/hub/replicas/tunnel_session_bed.c tests/unit/hub/replicas/tunnel_session_bed.h $(WORKERS_BED) $(PATIENCE)
 tests_unit_hub_replicas_tunnel_session_test_SOURCES = tests/unit/hub/replicas/tunnel_session_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)

@@ -120,72 +120,79 @@ h2_preface_inflate(struct h2_preface *o, const struct buf *block)
 	return ok;
 }
 
-/* Adds a HEADERS or CONTINUATION frame of the first request; sets *whole once its fields are
- * complete. */
+/* Puts the first request's header block together, whose last frame ends at `end`, and reads it. */
 static bool
-add_fields(struct h2_preface *o, struct frame *f, struct buf *block, bool *whole)
+take_fields(struct h2_preface *o, const uint8_t *bytes, size_t end)
+{
+	auto_buf struct buf block = {.limit = H2_PREFACE_HEAD_MAX};
+	struct frame f;
+
+	for (size_t at = o->head_at; next_frame(bytes, end, at, &f);) {
+		at += H2_PREFACE_FRAME_HEAD + f.len;
+		if ((f.type == NGHTTP2_HEADERS && !strip_headers(&f)) ||
+			buf_add(&block, f.payload, f.len) < 0)
+			return false;
+	}
+	return h2_preface_inflate(o, &block);
+}
+
+/* Takes a HEADERS or CONTINUATION frame of the first request, which begins at o->at. */
+static bool
+add_fields(struct h2_preface *o, const uint8_t *bytes, const struct frame *f)
 {
 	if (f->type == NGHTTP2_HEADERS) {
-		if (o->stream != 0 || (f->stream & 1) == 0 || !strip_headers(f))
+		if (o->stream != 0 || (f->stream & 1) == 0)
 			return false;
 		o->stream = f->stream;
+		o->head_at = o->at;
 	} else if (o->stream == 0 || f->stream != o->stream) {
 		return false;
 	}
-	if (buf_add(block, f->payload, f->len) < 0)
-		return false;
-	*whole = (f->flags & NGHTTP2_FLAG_END_HEADERS) != 0;
-	return !*whole || h2_preface_inflate(o, block);
+	if ((f->flags & NGHTTP2_FLAG_END_HEADERS) == 0)
+		return true;
+	o->whole = take_fields(o, bytes, o->at + H2_PREFACE_FRAME_HEAD + f->len);
+	return o->whole;
 }
 
-/* Reads the frames after the preface. */
+/* Reads the frames after the preface that are complete now and were not before. */
 static enum h2_preface_state
-read_frames(const uint8_t *bytes, size_t n, struct h2_preface *o, struct buf *block)
+read_frames(const uint8_t *bytes, size_t n, struct h2_preface *o)
 {
-	size_t at = PREFACE;
-	bool whole = false;
 	struct frame f;
 
-	while (next_frame(bytes, n, at, &f)) {
+	while (next_frame(bytes, n, o->at, &f)) {
 		bool ack = f.type == NGHTTP2_SETTINGS && (f.flags & NGHTTP2_FLAG_ACK) != 0;
 
-		if (f.len > FRAME_MAX || (at == PREFACE && (f.type != NGHTTP2_SETTINGS || ack)) ||
+		if (f.len > FRAME_MAX ||
+			(o->at == PREFACE && (f.type != NGHTTP2_SETTINGS || ack)) ||
 			(ack && f.len != 0) ||
-			(o->stream != 0 && !whole && f.type != NGHTTP2_CONTINUATION))
+			(o->stream != 0 && !o->whole && f.type != NGHTTP2_CONTINUATION))
 			return H2_PREFACE_BAD;
-		if (ack && o->ack_at == SIZE_MAX)
-			o->ack_at = at;
-		if (!whole && (f.type == NGHTTP2_HEADERS || f.type == NGHTTP2_CONTINUATION) &&
-			!add_fields(o, &f, block, &whole))
+		if (ack && o->ack_at == 0)
+			o->ack_at = o->at;
+		if (!o->whole && (f.type == NGHTTP2_HEADERS || f.type == NGHTTP2_CONTINUATION) &&
+			!add_fields(o, bytes, &f))
 			return H2_PREFACE_BAD;
-		/* strip_headers has shortened `f`: use the length in the frame header */
-		at += H2_PREFACE_FRAME_HEAD +
-			((size_t)bytes[at] << 16 | (size_t)bytes[at + 1] << 8 | bytes[at + 2]);
+		o->at += H2_PREFACE_FRAME_HEAD + f.len;
 	}
-	if (whole)
+	if (o->whole)
 		return H2_PREFACE_ASKED;
-	if (too_long(bytes, n, at))
+	if (too_long(bytes, n, o->at))
 		return H2_PREFACE_BAD;
-	return at > PREFACE && o->stream == 0 ? H2_PREFACE_WAITS : H2_PREFACE_MORE;
+	return o->at > PREFACE && o->stream == 0 ? H2_PREFACE_WAITS : H2_PREFACE_MORE;
 }
 
 enum h2_preface_state
 h2_preface_read(const void *bytes, size_t n, struct h2_preface *o)
 {
-	enum h2_preface_state state;
-	struct buf block;
-
-	*o = (struct h2_preface){.ack_at = SIZE_MAX};
 	if (n == 0)
 		return H2_PREFACE_MORE;
-	if (memcmp(bytes, NGHTTP2_CLIENT_MAGIC, MIN(n, (size_t)PREFACE)) != 0)
+	if (o->at == 0 && memcmp(bytes, NGHTTP2_CLIENT_MAGIC, MIN(n, (size_t)PREFACE)) != 0)
 		return H2_PREFACE_NONE;
 	if (n < PREFACE)
 		return H2_PREFACE_MORE;
-	buf_init(&block, H2_PREFACE_HEAD_MAX);
-	state = read_frames(bytes, n, o, &block);
-	buf_fini(&block);
-	return state;
+	o->at = MAX(o->at, (size_t)PREFACE);
+	return read_frames(bytes, n, o);
 }
 
 /* --- answering ------------------------------------------------------------------------------ */

@@ -1,8 +1,10 @@
 /*
  * Parses the start of an HTTP/2 connection with prior knowledge (RFC 9113 section 3.3), as far as
  * needed to learn which authority the client asks for before anything is answered. Pure: untrusted
- * bytes in, facts out; hub/ingress/client_conn_h2.c calls it again when more bytes have come.
+ * bytes in, facts out; hub/ingress/client_conn_h2.c calls it again when more bytes have come, and
+ * goes on where it was, so that bytes that come one by one cost no more than all at once.
  *
+ *	struct h2_preface o = {0};
  *	switch (h2_preface_read(bytes, n, &o)) { case H2_PREFACE_ASKED: reach for o.authority
  *
  * A client may wait for the server's SETTINGS before it sends a request (gRPC clients do);
@@ -30,13 +32,17 @@ enum h2_preface_state {
 struct h2_preface {
 	char authority[H2_PREFACE_AUTHORITY_MAX + 1]; /* "": the request has none */
 	uint32_t stream; /* of the first request */
-	/* offset of the first SETTINGS acknowledgement; SIZE_MAX: none has come */
-	size_t ack_at;
+	size_t ack_at; /* offset of the first SETTINGS acknowledgement; 0: none has come */
+	/* how far it was read: offsets of the first frame that was incomplete, and of the HEADERS
+	 * of the first request; the fields of that are complete */
+	size_t at, head_at;
+	bool whole;
 };
 
 enum { H2_PREFACE_FRAME_HEAD = 9 /* size of an acknowledgement */ };
 
-enum h2_preface_state h2_preface_read(const void *bytes, size_t n, struct h2_preface *out);
+/* bytes: all that have come. o: zeroed at first, then as the last call has left it. */
+enum h2_preface_state h2_preface_read(const void *bytes, size_t n, struct h2_preface *o);
 /* The server's first frame: SETTINGS with default values only. */
 void h2_preface_settings(struct buf *to);
 /* Answers `stream` so that it and the connection end: an HTTP status, and a reason in gRPC's form.

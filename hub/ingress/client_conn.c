@@ -102,6 +102,7 @@ client_conn_end(struct client_conn *v, bool reset)
 	v->ingress->n_visits--;
 	grant_end(&v->grant);
 	free(v->caller);
+	free(v->preface);
 	free(v->sni);
 	free(v->target);
 	free(v);
@@ -164,6 +165,7 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 	}
 	buf_fini(&v->in);
 	buf_fini(&v->out);
+	free(take_ptr(&v->preface));
 	v->state = CLIENT_CONN_RELAY;
 	fd = take_fd(&v->fd);
 	if (v->door->onward != NULL &&
@@ -342,6 +344,15 @@ client_conn_linger(struct client_conn *v)
 	client_conn_update(v);
 }
 
+void
+client_conn_part(struct client_conn *v)
+{
+	if (buf_len(&v->out) > 0)
+		client_conn_linger(v);
+	else
+		client_conn_free(v);
+}
+
 /* The caller has reset its connection, perhaps in the middle of something. */
 static void
 client_conn_broke(struct client_conn *v)
@@ -369,7 +380,7 @@ client_conn_flush(struct client_conn *v)
 	}
 	if (buf_len(&v->out) == 0)
 		buf_release(&v->out);
-	else if (moved && v->state == CLIENT_CONN_LINGER)
+	else if (moved && (v->state == CLIENT_CONN_LINGER || v->state == CLIENT_CONN_HEAD))
 		client_conn_timer(v, CLIENT_CONN_IDLE_MS);
 	return true;
 }
@@ -443,7 +454,9 @@ on_end(struct client_conn *v)
 	v->eof = true;
 	switch (v->state) {
 	case CLIENT_CONN_HEAD:
-		client_conn_free(v);
+		if (!client_conn_over(v) && !v->h2)
+			return true; /* what waits is answered */
+		client_conn_part(v);
 		return false;
 	case CLIENT_CONN_REACHING:
 		/* A client that sent CONNECT and nothing after it must keep the connection open
@@ -556,7 +569,8 @@ on_timer(void *arg)
 				v, 408, "the request's head did not come in time", true);
 			return;
 		}
-		break;
+		client_conn_part(v);
+		return;
 	case CLIENT_CONN_LINGER:
 		if (buf_len(&v->out) > 0) { /* it must not look whole */
 			client_conn_abort(v);

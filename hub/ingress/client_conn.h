@@ -74,6 +74,7 @@ struct client_conn {
 	size_t scanned; /* of `in`, by http1_find_end */
 	bool talked; /* an HTTP/1 header section has come */
 	bool h2; /* HTTP/2 with prior knowledge */
+	struct h2_preface *preface; /* of that, as far as it has come; NULL: none has */
 	bool h2_settings; /* and we have sent it our SETTINGS */
 	bool eof; /* the client has half-closed */
 	bool shut; /* and so has this side */
@@ -130,6 +131,8 @@ void client_conn_wait(struct client_conn *v);
 bool client_conn_flush(struct client_conn *v);
 /* Sends `out`, and closes once the client has received it. */
 void client_conn_linger(struct client_conn *v);
+/* No further request is expected: the same, or closes at once if there is nothing to send. */
+void client_conn_part(struct client_conn *v);
 /* Sends `out` to the client, then joins client and stream; bytes waiting in `in` go first. */
 void client_conn_greet(struct client_conn *v, struct stream *stream);
 /* False: a request has a kept stream (connector_reuse), and the connection may be gone; only where
@@ -151,6 +154,13 @@ void client_conn_trace_begin(
 /* Only if there is a span; also for client_conn_trace_end. */
 void client_conn_trace_reached(struct client_conn *v, const struct connector_answer *answer);
 void client_conn_trace_end(struct client_conn *v, const struct client_conn_end *end);
+
+/* The client has half-closed, and nothing of what it has sent is left. */
+static inline bool
+client_conn_over(const struct client_conn *v)
+{
+	return v->eof && buf_len(&v->in) == 0;
+}
 
 static inline bool
 client_conn_timed(const struct client_conn *v)

@@ -264,21 +264,23 @@ pump_request(struct client_conn *v)
 
 /* --- the response --------------------------------------------------------------------------- */
 
-/* Nothing follows the response, so that what comes next is that to another request. */
+/* Nothing follows the response, so that what comes next is that to another request, and all of the
+ * request has left the stream, so that another one's header section fits. */
 static bool
 exchange_leaves_clean(const struct exchange *x)
 {
 	const void *data;
 
 	return x->http.reusable && x->http.request_done && buf_len(&x->out) == 0 &&
-		exchange_peek(x, &data) == 0 && !stream_far_ended(x->stream);
+		stream_queued(x->stream) == 0 && exchange_peek(x, &data) == 0 &&
+		!stream_far_ended(x->stream);
 }
 
 static void
 client_conn_exchange_finish(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
-	bool keep = x->http.keep && x->http.request_done && !v->eof;
+	bool keep = x->http.keep && x->http.request_done && !client_conn_over(v);
 
 	exchange_audit(v, 200, "done");
 	if (v->ingress->draining || !exchange_leaves_clean(x))

@@ -18,10 +18,7 @@ client_conn_h2_refuse_stream(
 void
 client_conn_h2_refuse(struct client_conn *v, unsigned status, const char *line)
 {
-	struct h2_preface o;
-
-	h2_preface_read(buf_at(&v->in), buf_len(&v->in), &o);
-	client_conn_h2_refuse_stream(v, o.stream, status, line);
+	client_conn_h2_refuse_stream(v, v->preface->stream, status, line);
 }
 
 /* Removes the client's acknowledgement of SETTINGS that the target has not sent. */
@@ -46,7 +43,7 @@ on_asked(struct client_conn *v, const struct h2_preface *o)
 			":authority: expected HOST:PORT of a node, a pod or a service");
 		return;
 	}
-	if (v->h2_settings && o->ack_at == SIZE_MAX) {
+	if (v->h2_settings && o->ack_at == 0) {
 		if (buf_len(&v->in) >= CLIENT_CONN_H2_MAX)
 			client_conn_h2_refuse_stream(
 				v, o->stream, 503, "our SETTINGS were not acknowledged");
@@ -73,10 +70,13 @@ wait_for_more(struct client_conn *v)
 bool
 client_conn_h2_input(struct client_conn *v)
 {
-	struct h2_preface o;
-	enum h2_preface_state state = h2_preface_read(buf_at(&v->in), buf_len(&v->in), &o);
+	enum h2_preface_state state;
 
+	if (v->preface == NULL)
+		v->preface = xcalloc(1, sizeof *v->preface);
+	state = h2_preface_read(buf_at(&v->in), buf_len(&v->in), v->preface);
 	if (state == H2_PREFACE_NONE || buf_len(&v->in) == 0) {
+		free(take_ptr(&v->preface));
 		v->h2 = false; /* "PRI " alone may have been seen before */
 		return false;
 	}
@@ -86,9 +86,9 @@ client_conn_h2_input(struct client_conn *v)
 		v->h2_settings = true;
 	}
 	if (state == H2_PREFACE_ASKED)
-		on_asked(v, &o);
+		on_asked(v, v->preface);
 	else if (state == H2_PREFACE_BAD)
-		client_conn_h2_refuse_stream(v, o.stream, 400, "malformed HTTP/2");
+		client_conn_h2_refuse(v, 400, "malformed HTTP/2");
 	else
 		wait_for_more(v);
 	return true;

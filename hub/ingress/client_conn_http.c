@@ -38,7 +38,7 @@ client_conn_http_refuse(struct client_conn *v, unsigned status, const char *line
 	grant_end(&v->grant);
 	if (n > 0)
 		buf_add(&v->out, text, (size_t)n);
-	if (close || v->eof) {
+	if (close || client_conn_over(v)) {
 		client_conn_linger(v);
 		return;
 	}
@@ -250,7 +250,7 @@ client_conn_http_input(struct client_conn *v)
 	size_t blank;
 	ssize_t n;
 
-	if (v->door->kind == DOOR_HTTP && !v->talked && client_conn_h2_input(v))
+	if (v->door->kind == DOOR_HTTP && !v->talked && !v->eof && client_conn_h2_input(v))
 		return;
 	/* Answers that nobody reads: the next request waits, or its own would be added to them. */
 	if (buf_len(&v->out) > 0 && !client_conn_flush(v))
@@ -261,16 +261,20 @@ client_conn_http_input(struct client_conn *v)
 	}
 	if (v->scanned == 0 && (blank = http1_skip_blank(buf_at(&v->in), buf_len(&v->in))) > 0)
 		buf_consume(&v->in, blank);
+	if (client_conn_over(v)) {
+		client_conn_part(v);
+		return;
+	}
 	if (buf_len(&v->in) == 0) {
-		if (v->eof)
-			client_conn_free(v);
-		else
-			client_conn_update(v);
+		client_conn_update(v);
 		return;
 	}
 	n = http1_read_request(h, buf_at(&v->in), buf_len(&v->in), &v->scanned, true);
 	v->talked |= n != 0;
-	if (n == 0)
+	if (n == 0 && v->eof)
+		client_conn_http_refuse(
+			v, 400, "the connection ended within the request's head", true);
+	else if (n == 0)
 		client_conn_update(v);
 	else if (n < 0)
 		client_conn_http_refuse(v, (unsigned)-n, h->why, true);

@@ -9,7 +9,13 @@
 #include "base/core/hops.h"
 #include "base/core/log.h"
 
-enum { MEMORY = 64 * 1024 * 1024 };
+/* Streams: more than callers and nodes may have, or some would close the way for all. */
+enum {
+	MEMORY = 64 * 1024 * 1024,
+	STREAMS = 1 << 20,
+	PING_MS = 4000,
+	DEAD_MS = 9000,
+};
 
 #define LOCAL_DIAL_CALLER "edgeway-share" /* field: the caller's name, for the other end */
 
@@ -192,9 +198,12 @@ static const struct session_events far_events = {.opened = on_opened, .ended = o
 static int
 local_dial_start(struct local_dial *c)
 {
+	static const struct session_limits limits = {
+		.max_streams = STREAMS, .ping_ms = PING_MS, .dead_ms = DEAD_MS};
 	struct session_setup setup = {.loop = c->loop,
 		.role = SESSION_SERVER,
 		.budget = &c->budget,
+		.limits = &limits,
 		.udp = true,
 		.within = true, /* on_opened refuses whose share is used up */
 		.events = &far_events};

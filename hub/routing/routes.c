@@ -353,14 +353,19 @@ routes_service(const struct routes_finder *f, const char *host)
 	return item != NULL ? item->key : NULL;
 }
 
+static bool
+routes_have_read(const struct routes_finder *f)
+{
+	return f->config.services_known == NULL || f->config.services_known(f->config.arg);
+}
+
 /* Before the Services have been read: names of nodes with more dots are no Service's. */
 static bool
 routes_may_be_service(const struct routes_finder *f, const char *host)
 {
 	auto_free char *key = routes_service_key(f, host);
 
-	return f->config.services_known != NULL && !f->config.services_known(f->config.arg) &&
-		key != NULL && strchr(key, '.') == NULL;
+	return !routes_have_read(f) && key != NULL && strchr(key, '.') == NULL;
 }
 
 /* --- lookup --------------------------------------------------------------------------------- */
@@ -386,19 +391,30 @@ routes_no_service(struct routes *w, const char *host)
 }
 
 static unsigned
+routes_unread(struct routes *w, const char *host)
+{
+	return routes_refuse(w, 503,
+		"the hub has not read its objects yet, and %s could be the address of any", host);
+}
+
+static unsigned
 find_ip(struct routes_finder *f, const char *host, const struct in6_addr *ip,
 	enum routes_names names, struct routes *w)
 {
 	const char *ns, *name;
 	struct fanout_item *item;
+	const bool of_service = cluster_service_at(f->config.cluster, host, &ns, &name);
 	unsigned status;
 
 	/* Services come first: nodes and pods report their own addresses, and might claim a
 	 * ClusterIP. */
-	if (cluster_service_at(f->config.cluster, host, &ns, &name)) {
-		if ((item = find_service(f, ns, name)) != NULL)
-			return to_service(f, item, w->target.port, w);
-	} else if (names != ROUTES_SERVICES &&
+	if (of_service && (item = find_service(f, ns, name)) != NULL)
+		return to_service(f, item, w->target.port, w);
+	/* A network of a rule to cloud/... may have nodes in it: they are no part of that. */
+	if (!routes_have_read(f) && !ip_is_loopback(ip) &&
+		!acl_names_address(f->config.access, NULL, ip, w->target.port))
+		return routes_unread(w, host);
+	if (!of_service && names != ROUTES_SERVICES &&
 		(status = to_address(f, host, w->target.port, w)) != 404) {
 		return status;
 	}
@@ -566,6 +582,7 @@ routes_find_at(struct routes_finder *f, const char *node, const char *dest, stru
 {
 	char name[CALLER_HOST_MAX + 1], host[INET6_ADDRSTRLEN] = "";
 	struct cluster_place pod;
+	struct in6_addr ip;
 	struct addr addr;
 
 	memset(w, 0, sizeof *w);
@@ -581,8 +598,11 @@ routes_find_at(struct routes_finder *f, const char *node, const char *dest, stru
 		inet_ntop(AF_INET, &addr.in.sin_addr, host, sizeof host);
 	else
 		inet_ntop(AF_INET6, &addr.in6.sin6_addr, host, sizeof host);
-	if (!cluster_pod_at(f->config.cluster, name, host, &pod))
+	if (!cluster_pod_at(f->config.cluster, name, host, &pod)) {
+		if (!routes_have_read(f) && !(ip_parse(host, &ip) && ip_is_loopback(&ip)))
+			return routes_unread(w, host);
 		return to_address_at(f, name, host, w);
+	}
 	routes_set_target(w, TARGET_POD, pod.ns, pod.pod);
 	routes_add(w, name, host, w->target.port);
 	return 0;
@@ -608,12 +628,32 @@ routes_endpoint_is(const struct view_endpoint *e, const struct in6_addr *ip, uin
 		(routes_is_at(e->given_ip, ip) || routes_is_at(e->other_given_ip, ip));
 }
 
-static const struct view_endpoint *
-find_endpoint(const struct view *v, const struct routes_endpoint *wanted, uint16_t *port)
+static bool
+routes_port_opens(const struct routes_finder *f, const struct view *v,
+	const struct view_endpoint *e, uint16_t port, const struct caller *asker)
 {
+	return acl_check(f->config.access, asker,
+		&(struct acl_target){
+			.kind = e->pod_port != 0 ? TARGET_SERVICE : TARGET_CLOUD_SERVICE,
+			.ns = v->ns,
+			.name = v->name,
+			.port = port,
+		});
+}
+
+/* Several ports of the Service may lead to the endpoint, and rules open some of them: *port is the
+ * first that is open to the asker, or else the first. */
+static const struct view_endpoint *
+find_endpoint(const struct routes_finder *f, const struct view *v,
+	const struct routes_endpoint *wanted, uint16_t *port)
+{
+	const struct view_endpoint *found = NULL;
+	struct caller asker;
 	struct in6_addr ip;
 	struct addr at;
+	bool open;
 
+	caller_node(&asker, wanted->asker);
 	if (addr_parse(&at, wanted->at, 0, NULL) < 0 || !addr_ip(&at, &ip) || addr_port(&at) == 0)
 		return NULL;
 	for (size_t i = 0; i < v->n_ports; i++)
@@ -624,10 +664,15 @@ find_endpoint(const struct view *v, const struct routes_endpoint *wanted, uint16
 				(v->ports[i].mode == PORT_UDP) != wanted->udp ||
 				!routes_endpoint_is(e, &ip, addr_port(&at)))
 				continue;
-			*port = v->ports[i].port;
-			return e;
+			open = routes_port_opens(f, v, e, v->ports[i].port, &asker);
+			if (found == NULL || open) {
+				found = e;
+				*port = v->ports[i].port;
+			}
+			if (open)
+				return found;
 		}
-	return NULL;
+	return found;
 }
 
 /* The service's item, if edgeway.io/nodes selects the node. */
@@ -683,7 +728,7 @@ routes_want_pod(struct routes_finder *f, const struct routes_endpoint *wanted, s
 	if (item == NULL || !item->present || (v = keep_view(f, item)) == NULL)
 		return;
 	fanout_touch_pod(f->config.fanout, item);
-	if (!wanted->udp && find_endpoint(v, wanted, &port) == NULL &&
+	if (!wanted->udp && find_endpoint(f, v, wanted, &port) == NULL &&
 		routes_permit(f, v, &closed, w) == 0)
 		routes_want_port(f, wanted, address, addr_port(&at));
 }
@@ -719,7 +764,7 @@ routes_find_endpoint(
 	routes_set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
 	w->encrypted = v->lb.encrypt != ENCRYPT_DEFAULT && v->lb.encrypt != ENCRYPT_OFF;
-	e = find_endpoint(v, wanted, &port);
+	e = find_endpoint(f, v, wanted, &port);
 	if (e == NULL)
 		return routes_refuse(w, 404, "the service %s has no endpoint %.60s%s%.100s",
 			item->key, wanted->at, *wanted->node != '\0' ? " on " : "", wanted->node);

@@ -65,8 +65,9 @@ struct routes_config {
 	/* True once at_edge can be answered. NULL: always. Until then the hub dials neither nodes
 	 * nor pods nor services: 503. */
 	bool (*edge_known)(void *arg);
-	/* True once the Services have been read. NULL: always. Until then a node whose name could
-	 * be a Service's is not found by it: 503. */
+	/* True once Services, Nodes and Pods have been read. NULL: always. Until then a node whose
+	 * name could be a Service's is not found by it, nor is anything by an address that no
+	 * Service has, but loopback, and what a rule names as cloud/ADDRESS:PORT: 503. */
 	bool (*services_known)(void *arg);
 	/* True if the node has a tunnel now: endpoints on those nodes come first. */
 	bool (*tunnelled)(void *arg, const char *node);

@@ -50,6 +50,29 @@ def test_requests_of_one_connection_are_forwarded_one_by_one(town):
     assert p.stdout == "server\n1\nserver\n0\n"
 
 
+@pytest.mark.parametrize("begun,status", [(b"", None), (b"\r\n", None), (b"GET http://web.default/c HTTP/1.1\r\nHo", 400),
+                                          (b"GET http://nobody/ HTTP/1.1\r\nHost: nobody\r\n\r\n", 404)])
+def test_requests_ahead_of_a_half_close_are_answered(town, begun, status):
+    request = b"GET %s/a HTTP/1.1\r\nHost: web.default\r\n\r\n" % WEB.encode()
+    with socket_to(town, (HUB, 10080)) as s:
+        s.sendall(request * 3 + begun)
+        s.shutdown(socket.SHUT_WR)
+        answer = b""
+        while chunk := s.recv(65536):
+            answer += chunk
+    assert answer.count(b"HTTP/1.1 200 ") == answer.count(b"server\n") == 3, answer
+    assert answer.count(b"HTTP/1.1 ") == 3 + (status is not None), answer
+    assert status is None or b"HTTP/1.1 %d " % status in answer.split(b"server\n")[-1]
+
+
+@pytest.mark.parametrize("begun", [b"P", b"GET / HTTP/1.1\r\n"])
+def test_a_head_that_ends_early_is_refused(town, begun):
+    with socket_to(town, (HUB, 10080)) as s:
+        s.sendall(begun)
+        s.shutdown(socket.SHUT_WR)
+        assert s.recv(65536).startswith(b"HTTP/1.1 400 ")
+
+
 def test_a_clean_request_goes_on(town):
     head = town.get(WEB + "/headers", "-H", f"Proxy-Authorization: Bearer {SECRET}", "-H", "Connection: x-mine", "-H", "X-Mine: 1",
                     "-H", "X-Forwarded-For: 203.0.113.1", "-H", "X-Tunnel-Proxy-Dest: 1.2.3.4:5")[1].lower()

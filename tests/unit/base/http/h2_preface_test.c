@@ -109,7 +109,7 @@ static void
 a_request_says_whom_it_asks_for(void **state)
 {
 	auto_free char *filler = xmalloc(20001);
-	struct h2_preface o;
+	struct h2_preface o = {0};
 	struct client c;
 	size_t waits;
 
@@ -120,15 +120,18 @@ a_request_says_whom_it_asks_for(void **state)
 	waits = buf_len(&c.out);
 	ask(&c, "edge-1:50051", filler);
 	for (size_t n = 1; n < buf_len(&c.out); n++) {
-		enum h2_preface_state now = h2_preface_read(buf_at(&c.out), n, &o);
+		enum h2_preface_state now;
 
+		o = (struct h2_preface){0};
+		now = h2_preface_read(buf_at(&c.out), n, &o);
 		assert_true(
 			now == (n < waits || o.stream != 0 ? H2_PREFACE_MORE : H2_PREFACE_WAITS));
 	}
+	o = (struct h2_preface){0};
 	assert_int_equal(h2_preface_read(buf_at(&c.out), buf_len(&c.out), &o), H2_PREFACE_ASKED);
 	assert_string_equal(o.authority, "edge-1:50051");
 	assert_int_equal(o.stream, 1);
-	assert_true(o.ack_at == SIZE_MAX);
+	assert_int_equal(o.ack_at, 0);
 	client_fini(&c);
 }
 
@@ -136,7 +139,7 @@ static void
 who_waits_gets_settings_and_acknowledges_them(void **state)
 {
 	struct buf settings;
-	struct h2_preface o;
+	struct h2_preface o = {0};
 	struct client c;
 	size_t at;
 
@@ -153,6 +156,45 @@ who_waits_gets_settings_and_acknowledges_them(void **state)
 	assert_int_equal(h2_preface_read(buf_at(&c.out), buf_len(&c.out), &o), H2_PREFACE_ASKED);
 	assert_int_equal(o.ack_at, at);
 	assert_string_equal(o.authority, "edge-1");
+	client_fini(&c);
+	buf_fini(&settings);
+}
+
+/* Who sends its bytes one by one must not make us read all of them again for each. */
+static void
+no_byte_is_read_twice(void **state)
+{
+	auto_free char *filler = xmalloc(20001);
+	enum h2_preface_state now = H2_PREFACE_MORE;
+	struct h2_preface o = {0};
+	struct client c;
+	struct buf settings;
+	size_t asked, fields = 0;
+	char *bytes;
+
+	(void)state;
+	memset(filler, 'f', 20000);
+	filler[20000] = '\0';
+	client_init(&c);
+	fields = buf_len(&c.out);
+	ask(&c, "edge-1", filler);
+	asked = buf_len(&c.out);
+	buf_init(&settings, BUF_UNLIMITED);
+	h2_preface_settings(&settings);
+	nghttp2_session_mem_recv(c.ng, (uint8_t *)buf_at(&settings), buf_len(&settings));
+	nghttp2_session_send(c.ng);
+	bytes = buf_at(&c.out);
+	for (size_t n = 1; n <= buf_len(&c.out); n++) {
+		now = h2_preface_read(bytes, n, &o);
+		assert_int_equal(now,
+			n >= asked                            ? H2_PREFACE_ASKED
+				: n < fields || o.stream != 0 ? H2_PREFACE_MORE
+							      : H2_PREFACE_WAITS);
+		/* all of it, but the first request's fields until they are complete */
+		memset(bytes, 0xff, n >= asked ? asked : n >= fields ? fields : 0);
+	}
+	assert_string_equal(o.authority, "edge-1");
+	assert_int_equal(o.ack_at, asked);
 	client_fini(&c);
 	buf_fini(&settings);
 }
@@ -189,7 +231,7 @@ a_refusal_is_an_answer(void **state)
 static enum h2_preface_state
 state_of(const char *bytes, size_t n)
 {
-	struct h2_preface o;
+	struct h2_preface o = {0};
 
 	return h2_preface_read(bytes, n, &o);
 }
@@ -231,6 +273,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_says_whom_it_asks_for),
 		cmocka_unit_test(who_waits_gets_settings_and_acknowledges_them),
+		cmocka_unit_test(no_byte_is_read_twice),
 		cmocka_unit_test(a_refusal_is_an_answer),
 		cmocka_unit_test(what_is_no_opening),
 	};

@@ -290,6 +290,22 @@ a_caller_that_holds_all_memory(void **state)
 	stream_close(&greedy.st, STREAM_CANCELLED);
 }
 
+/* Nodes may have 2048 streams each: what two of them hold open is not all that there is. */
+static void
+as_many_as_callers_have(void **state)
+{
+	enum { MANY = 4097 };
+	static struct end ends[MANY];
+
+	(void)state;
+	for (size_t i = 0; i < MANY; i++)
+		dial(&ends[i], "web.default:80", false);
+	for (size_t i = 0; i < MANY; i++) {
+		assert_int_equal(ends[i].status, 400);
+		stream_close(&ends[i].st, STREAM_DONE);
+	}
+}
+
 static void
 datagrams(void **state)
 {
@@ -328,6 +344,7 @@ main(void)
 		T(what_is_dialled),
 		T(streams_are_used_up),
 		T(a_caller_that_holds_all_memory),
+		T(as_many_as_callers_have),
 		T(datagrams),
 	};
 

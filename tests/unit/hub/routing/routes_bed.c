@@ -131,7 +131,7 @@ bed_setup(void **state)
 		"[{from: 127.0.0.1, to: ['*', 'cloud/10.0.0.1:10250']}, "
 		"{from: 192.0.2.7, to: ['default/*', 'edge-1:9100', 'master:9100']}, "
 		"{from: 'node:edge-1', to: ['default/*', 'cloud/default/*']}, "
-		"{from: 'node:edge-2', to: ['default/w*']}]";
+		"{from: 'node:edge-2', to: ['default/w*', 'default/two:81']}]";
 	struct addr listen = addr_ipv4(INADDR_ANY, 10080);
 
 	(void)state;

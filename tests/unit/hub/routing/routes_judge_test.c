@@ -243,6 +243,34 @@ a_node_gets_no_pod_of_another_namespace(void **state)
 	assert_non_null(strstr(bed_ways.reason, "a pod of another namespace"));
 }
 
+/* What a node asks for is an endpoint, not a port of the Service. */
+static void
+an_endpoint_of_two_ports_is_that_of_the_open_one(void **state)
+{
+	static const struct {
+		const char *asker;
+		uint16_t port;
+		unsigned status;
+	} askers[] = {{"edge-1", 80, 0}, {"edge-2", 81, 0}, {"edge-3", 80, 403}};
+
+	(void)state;
+	bed_say("web",
+		SERVICE("two",
+			"selector: {app: web}, ports: [{name: a, port: 80, targetPort: 8080}, "
+			"{name: b, port: 81, targetPort: 8080}, {name: c, port: 82, targetPort: "
+			"8080}]") RUNNING("w-1", "edge-1", "172.17.0.2"));
+	for (size_t i = 0; i < ARRAY_LEN(askers); i++) {
+		struct caller caller;
+
+		caller_node(&caller, askers[i].asker);
+		assert_int_equal(bed_find_endpoint(askers[i].asker, "default/two", "edge-1",
+					 "172.17.0.2:8080"),
+			0);
+		assert_int_equal(bed_ways.target.port, askers[i].port);
+		assert_int_equal(routes_judge(bed_finder, &caller, &bed_ways), askers[i].status);
+	}
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, bed_setup, bed_teardown)
 
 int
@@ -258,6 +286,7 @@ main(void)
 		T(endpoints_without_a_pod_take_a_rule_of_their_own),
 		T(a_node_gets_no_port_of_another_node),
 		T(a_node_gets_no_pod_of_another_namespace),
+		T(an_endpoint_of_two_ports_is_that_of_the_open_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

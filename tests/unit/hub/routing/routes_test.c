@@ -316,6 +316,44 @@ nothing_is_dialled_before_the_edge_is_known(void **state)
 	assert_string_equal(bed_find("203.0.113.7", 443), " 203.0.113.7:443");
 }
 
+/* Before that, an address may be anybody's: of a node elsewhere, or of a pod, which takes a rule of
+ * its own. */
+static void
+no_address_is_free_before_the_objects_are_read(void **state)
+{
+	static const char unread[] = "503 the hub has not read its objects";
+	struct routes_wish wish = {"203.0.113.7", 443, ROUTES_NODES, false};
+
+	(void)state;
+	bed_services_known = false;
+	assert_memory_equal(bed_find("203.0.113.7", 443), unread, sizeof unread - 1);
+	assert_memory_equal(bed_find_as(&wish), unread, sizeof unread - 1);
+	wish.names = ROUTES_SERVICES;
+	assert_memory_equal(bed_find_as(&wish), unread, sizeof unread - 1);
+	/* The Service that has it may be still to come. */
+	assert_memory_equal(bed_find("10.1.0.2", 22), unread, sizeof unread - 1);
+	/* A rule names it. */
+	assert_memory_equal(bed_find("10.0.0.1", 10251), unread, sizeof unread - 1);
+	bed_say("nodes", NODE("edge-1", "", IP("192.168.1.20")));
+	assert_string_equal(bed_find("10.0.0.1", 10250), " 10.0.0.1:10250");
+	assert_memory_equal(bed_find("127.0.0.1", 22), "403 ", 4);
+	bed_say("web",
+		SERVICE("web",
+			"clusterIP: 10.96.0.7, ports: [{name: http, port: 80, targetPort: 8080}]")
+			SLICE("web-1", "web", PORTS, AT("172.17.0.2", "edge-1")));
+	assert_string_equal(bed_find("10.96.0.7", 80), "edge-1 172.17.0.2:8080");
+	/* As a node sees it. */
+	assert_int_equal(routes_find_at(bed_finder, "edge-1", "172.17.0.5:8080", &bed_ways), 503);
+	assert_memory_equal(bed_ways.reason, unread + 4, sizeof unread - 5);
+	assert_int_equal(routes_find_at(bed_finder, "edge-1", "127.0.0.1:10255", &bed_ways), 0);
+	assert_int_equal(routes_find_at(bed_finder, "edge-1", "[::1]:10255", &bed_ways), 0);
+	bed_say("pods", RUNNING("w-1", "edge-1", "172.17.0.5"));
+	assert_int_equal(routes_find_at(bed_finder, "edge-1", "172.17.0.5:8080", &bed_ways), 0);
+	assert_int_equal(bed_ways.target.kind, TARGET_POD);
+	bed_services_known = true;
+	assert_string_equal(bed_find("203.0.113.7", 443), " 203.0.113.7:443");
+}
+
 /* An EndpointSlice may name a pod that has no address, and say one for it. */
 static void
 a_pods_address_is_what_the_pod_says(void **state)
@@ -593,6 +631,7 @@ main(void)
 		T(yurts_destination_may_be_a_pod),
 		T(a_cluster_ip_is_the_services),
 		T(nothing_is_dialled_before_the_edge_is_known),
+		T(no_address_is_free_before_the_objects_are_read),
 		T(a_pods_address_is_what_the_pod_says),
 		T(one_endpoint),
 		T(only_what_the_asker_knows),
