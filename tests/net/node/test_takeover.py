@@ -132,6 +132,10 @@ def test_under_load(mesh):
     assert others_of(mesh) == unchanged
     # Who started both stops the first: until then it waits, and would not be started again.
     wait_for("all handed over", lambda: "waiting to be stopped" in one.process.log())
+    # The next one has its locks too: were that killed, whoever started it can start it again.
+    two.process.kill()
+    two.start()
+    assert mesh.client1.get("http://edge-nginx/")[0] == 200
     assert one.process.alive()
     assert one.process.stop() == 0
     assert others_of(mesh) == unchanged and two.ready()
@@ -457,6 +461,23 @@ def test_upgrade(mesh):
     manager.close()
     managed.start()
     wait_for("ready", managed.ready)
+
+
+def test_upgrade_in_a_container(mesh):
+    """The agent is process 1 there, whose end would be the end of the new one too: it says so, and serves on."""
+    before = mesh.agent1
+    before.process.stop()
+    mesh.agents[0] = mesh.agent1 = one = Agent(mesh.node1, None, *before.options, token=before.token, start=False)
+    one.process = mesh.node1.start("agent", "unshare", "--pid", "--fork", "--mount-proc", *one.argv())
+    wait_for("ready", one.ready)
+    p = mesh.node1.run(mesh.lab.program("edgewayctl"), "--socket", one.socket, "upgrade", check=False)
+    assert p.returncode == 1 and "process 1 of a container" in p.stderr, p.stderr
+    assert one.ask("/upgrade", "POST")[0] == 409 and serves(mesh, "after-refusal")
+    (inside,) = open(f"/proc/{one.process.pid}/task/{one.process.pid}/children").read().split()
+    os.kill(int(inside), signal.SIGTERM)
+    assert one.process.wait() == 0 and mesh.node1.clean()
+    mesh.agents[0] = mesh.agent1 = before
+    before.start()
 
 
 def test_upgrade_that_failed_and_then_another(mesh):
