@@ -19,7 +19,6 @@ hub_libhub_a_SOURCES = \
 	hub/ingress/redirect_targets.c hub/ingress/redirect_targets.h \
 	hub/sync/fanout.c hub/sync/fanout.h \
 	hub/sync/inflight.c hub/sync/inflight.h \
-	hub/port/floods.c hub/port/floods.h \
 	hub/kube/follow.c hub/kube/follow.h \
 	hub/port/client_hello.c hub/port/client_hello.h \
 	hub/names/hosts_map.c hub/names/hosts_map.h \
@@ -166,7 +165,6 @@ HUB_TESTS = \
 	tests/unit/hub/routing/neighbours_index_test \
 	tests/unit/hub/sync/nodes_test \
 	tests/unit/hub/port/alpn_mux_test \
-	tests/unit/hub/port/floods_test \
 	tests/unit/hub/sync/sync_gate_test \
 	tests/unit/hub/port/questions_test \
 	tests/unit/hub/port/grant_test \
@@ -284,8 +282,6 @@ tests_unit_hub_identity_share_test_SOURCES = tests/unit/hub/identity/share_test.
 tests_unit_hub_identity_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_questions_test_SOURCES = tests/unit/hub/port/questions_test.c
 tests_unit_hub_port_questions_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_port_floods_test_SOURCES = tests/unit/hub/port/floods_test.c
-tests_unit_hub_port_floods_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_grant_test_SOURCES = tests/unit/hub/port/grant_test.c
 tests_unit_hub_port_grant_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_quota_test_SOURCES = tests/unit/hub/port/quota_test.c

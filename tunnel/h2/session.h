@@ -101,6 +101,9 @@ struct session_events {
 	/* The other end has called session_ask_anew: a node has something to report to a query of
 	 * the hub's, or the node's websocket with the hub has ended. May be NULL. */
 	void (*asked)(void *arg);
+	/* The peer is read later from now on, for a while: session_limits.resets_per_s. The session
+	 * stays. May be NULL. */
+	void (*slowed)(void *arg);
 	/* The peer answers neither the opening of a stream nor a ping; false: it is heard again.
 	 * May be NULL. */
 	void (*silent)(void *arg, bool is_silent);
