@@ -91,8 +91,9 @@ struct stream_events { /* NULL: of no interest; not `reset` */
 };
 
 struct session_events {
-	/* Server: a stream was opened. 0: taken, with stream_accept called before returning; else
-	 * the status to refuse it with, and the reason (static text). */
+	/* Server: a stream was opened; the request is without the fields that sessions add. 0:
+	 * taken, with stream_accept called before returning; else the status to refuse it with, and
+	 * the reason (static text). */
 	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
 		const char **reason);
 	/* The other end takes no new streams, or this one has used up the ids of all that it can
