@@ -23,6 +23,8 @@
  * stream. Windows grow to the bandwidth-delay product while the budget lasts and the reader keeps
  * up. They shrink to what a slow reader needs, and when the budget is short; then new streams are
  * refused (retry elsewhere), with `shares` only those of whoever holds more than an eighth of it.
+ * The base windows of streams that were opened before may hold more: with `shares`, from twice the
+ * limit on, streams of these are reset in which more comes.
  *
  *	rc = session_new(&(struct session_setup){.loop = loop, .role = SESSION_CLIENT, .wire = transport_tls(&tls),
  *		.budget = &budget, .events = &events, .arg = me}, &session);
