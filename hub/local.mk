@@ -144,6 +144,7 @@ HUB_TESTS = \
 	tests/unit/hub/ingress/client_conn_exchange_test \
 	tests/unit/hub/replicas/tunnel_session_test \
 	tests/unit/hub/replicas/tunnel_session_limits_test \
+	tests/unit/hub/replicas/peers_memory_test \
 	tests/unit/hub/replicas/tunnel_session_forward_test \
 	tests/unit/hub/ingress/redirect_targets_test \
 	tests/unit/hub/names/hosts_text_test \
@@ -217,6 +218,9 @@ tests_unit_hub_ingress_client_conn_exchange_test_LDADD = $(HUB_LDADD) $(CMOCKA_L
 TUNNEL_SESSION_BED = tests/unit/hub/replicas/tunnel_session_bed.c tests/unit/hub/replicas/tunnel_session_bed.h $(WORKERS_BED) $(PATIENCE)
 tests_unit_hub_replicas_tunnel_session_test_SOURCES = tests/unit/hub/replicas/tunnel_session_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_peers_memory_test_SOURCES = tests/unit/hub/replicas/peers_memory_test.c
+tests_unit_hub_replicas_peers_memory_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_peers_memory_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tunnels_open
 tests_unit_hub_replicas_tunnel_session_forward_test_SOURCES = tests/unit/hub/replicas/tunnel_session_forward_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnel_session_limits_test_SOURCES = tests/unit/hub/replicas/tunnel_session_limits_test.c $(TUNNEL_SESSION_BED)
