@@ -207,7 +207,7 @@ test_what_nodes_say_adds_up(void **state)
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-enum { SCANT = 1 << 20, SOME = 16, MANY = 24, TOO_MANY = 64 };
+enum { SCANT = 1 << 20, SOME = 12, MANY = 24, TOO_MANY = 64 };
 
 struct call {
 	struct caller at_node;
@@ -362,7 +362,8 @@ test_calls_that_are_filled_later(void **state)
 		const struct caller *c = &calls[i].at_node;
 
 		stream_write(c->stream, bulk, EACH);
-		until(c->reset != 0 || calls[i].at_hub->in.len == STREAM_WINDOW_BASE);
+		until(c->reset != 0 ||
+			(calls[i].at_hub != NULL && calls[i].at_hub->in.len == STREAM_WINDOW_BASE));
 		assert_in_range(fair_share_used(bed_workers->shares), 0, 2 * SCANT + 2 * EACH);
 		ended += c->reset != 0;
 	}
