@@ -185,7 +185,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->addresses = addresses_new(loop, NULL, NULL);
 	hub->cluster = cluster_new();
 	hub->fanout = fanout_new();
-	hub->floods = floods_new();
+	hub->floods = floods_new("hub");
 	hub->liveness = liveness_new();
 	hub->presence = presence_new();
 	hub->began_ms = loop_now_ms(loop);

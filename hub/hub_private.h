@@ -24,7 +24,6 @@
 #include "hub/manifests/manifests.h"
 #include "hub/names/naming.h"
 #include "hub/page/web.h"
-#include "hub/port/floods.h"
 #include "hub/port/self_guard.h"
 #include "hub/replicas/peers.h"
 #include "hub/replicas/rendezvous.h"

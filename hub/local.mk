@@ -19,7 +19,6 @@ hub_libhub_a_SOURCES = \
 	hub/ingress/redirect_targets.c hub/ingress/redirect_targets.h \
 	hub/sync/fanout.c hub/sync/fanout.h \
 	hub/sync/inflight.c hub/sync/inflight.h \
-	hub/port/floods.c hub/port/floods.h \
 	hub/kube/follow.c hub/kube/follow.h \
 	hub/port/client_hello.c hub/port/client_hello.h \
 	hub/names/hosts_map.c hub/names/hosts_map.h \
@@ -145,6 +144,7 @@ HUB_TESTS = \
 	tests/unit/hub/ingress/client_conn_exchange_test \
 	tests/unit/hub/replicas/tunnel_session_test \
 	tests/unit/hub/replicas/tunnel_session_limits_test \
+	tests/unit/hub/replicas/peers_memory_test \
 	tests/unit/hub/replicas/tunnel_session_forward_test \
 	tests/unit/hub/replicas/tunnel_session_pairs_test \
 	tests/unit/hub/ingress/redirect_targets_test \
@@ -169,7 +169,6 @@ HUB_TESTS = \
 	tests/unit/hub/routing/neighbours_index_test \
 	tests/unit/hub/sync/nodes_test \
 	tests/unit/hub/port/alpn_mux_test \
-	tests/unit/hub/port/floods_test \
 	tests/unit/hub/sync/sync_gate_test \
 	tests/unit/hub/port/questions_test \
 	tests/unit/hub/port/grant_test \
@@ -223,6 +222,9 @@ tests_unit_hub_ingress_client_conn_exchange_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--w
 TUNNEL_SESSION_BED = tests/unit/hub/replicas/tunnel_session_bed.c tests/unit/hub/replicas/tunnel_session_bed.h $(WORKERS_BED) $(PATIENCE)
 tests_unit_hub_replicas_tunnel_session_test_SOURCES = tests/unit/hub/replicas/tunnel_session_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_peers_memory_test_SOURCES = tests/unit/hub/replicas/peers_memory_test.c
+tests_unit_hub_replicas_peers_memory_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_peers_memory_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tunnels_open
 tests_unit_hub_replicas_tunnel_session_forward_test_SOURCES = tests/unit/hub/replicas/tunnel_session_forward_test.c $(TUNNEL_SESSION_BED)
 tests_unit_hub_replicas_tunnel_session_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnel_session_pairs_test_SOURCES = tests/unit/hub/replicas/tunnel_session_pairs_test.c $(TUNNEL_SESSION_BED)
@@ -294,8 +296,6 @@ tests_unit_hub_identity_share_test_SOURCES = tests/unit/hub/identity/share_test.
 tests_unit_hub_identity_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_questions_test_SOURCES = tests/unit/hub/port/questions_test.c
 tests_unit_hub_port_questions_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_port_floods_test_SOURCES = tests/unit/hub/port/floods_test.c
-tests_unit_hub_port_floods_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_grant_test_SOURCES = tests/unit/hub/port/grant_test.c
 tests_unit_hub_port_grant_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_quota_test_SOURCES = tests/unit/hub/port/quota_test.c

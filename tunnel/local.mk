@@ -9,6 +9,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/udp/stream_join.c tunnel/udp/stream_join.h \
 	tunnel/udp/flows.c tunnel/udp/flows.h \
 	tunnel/node/egress_client.c tunnel/node/egress_client.h \
+	tunnel/node/floods.c tunnel/node/floods.h \
 	tunnel/node/node_door.c tunnel/node/node_door.h tunnel/node/node_peers.c tunnel/node/node_peers.h \
 	tunnel/node/egress_client_udp.c tunnel/node/egress_client_udp.h tunnel/node/egress_client_udp_choice.c tunnel/node/egress_client_udp_choice.h tunnel/node/egress_client_udp_flow.c tunnel/node/egress_client_udp_private.h tunnel/node/egress_client_udp_tell.c \
 	tunnel/node/tunnel_client.c tunnel/node/tunnel_client.h tunnel/node/tunnel_client_dial.c tunnel/node/tunnel_client_dial.h tunnel/node/tunnel_client_private.h tunnel/node/tunnel_client_tell.c \
@@ -43,7 +44,7 @@ tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/tunnel/node/agent_query_test tests/unit/tunnel/node/tunnel_acl_test tests/unit/base/http/ws_tunnel_test tests/unit/tunnel/udp/capsule_test tests/unit/tunnel/h2/chain_test tests/unit/base/http/frame_budget_test tests/unit/base/http/h2_preface_test tests/unit/tunnel/node/egress_client_test tests/unit/tunnel/h2/conn_window_test tests/unit/tunnel/h2/relay_test tests/unit/base/http/session_memory_test \
-	tests/unit/tunnel/h2/session_test tests/unit/tunnel/h2/session_life_test tests/unit/tunnel/h2/tunnel_test tests/unit/tunnel/h2/tunnel_limits_test tests/unit/tunnel/h2/tunnel_waves_test tests/unit/tunnel/h2/tunnel_idle_test tests/unit/tunnel/h2/tunnel_coding_test tests/unit/tunnel/node/node_peers_test tests/unit/tunnel/node/rendezvous_line_test tests/unit/tunnel/node/reachability_test tests/unit/tunnel/node/dial_target_test tests/unit/tunnel/node/reachable_nets_test tests/unit/tunnel/udp/udp_relay_test \
+	tests/unit/tunnel/h2/session_test tests/unit/tunnel/h2/session_life_test tests/unit/tunnel/h2/tunnel_test tests/unit/tunnel/h2/tunnel_limits_test tests/unit/tunnel/h2/tunnel_waves_test tests/unit/tunnel/h2/tunnel_idle_test tests/unit/tunnel/h2/tunnel_coding_test tests/unit/tunnel/node/node_peers_test tests/unit/tunnel/node/floods_test tests/unit/tunnel/node/rendezvous_line_test tests/unit/tunnel/node/reachability_test tests/unit/tunnel/node/dial_target_test tests/unit/tunnel/node/reachable_nets_test tests/unit/tunnel/udp/udp_relay_test \
 	tests/unit/tunnel/udp/stream_join_test tests/unit/tunnel/udp/flows_test tests/unit/tunnel/node/egress_client_udp_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
@@ -92,6 +93,8 @@ tests_unit_tunnel_h2_conn_window_test_SOURCES = tests/unit/tunnel/h2/conn_window
 tests_unit_tunnel_h2_conn_window_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_h2_relay_test_SOURCES = tests/unit/tunnel/h2/relay_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_tunnel_h2_relay_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_node_floods_test_SOURCES = tests/unit/tunnel/node/floods_test.c
+tests_unit_tunnel_node_floods_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_node_peers_test_SOURCES = tests/unit/tunnel/node/node_peers_test.c $(CLOCK)
 tests_unit_tunnel_node_node_peers_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_node_peers_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=stream_server_peer_opened

@@ -7,8 +7,9 @@
  * which serves the streams that the hub opens; tunnel_acl.h holds its rules. reachable_nets.h
  * describes the networks that a node reaches besides itself, reachability.h announces them to the
  * hub. egress_client.h opens streams from the node to the hub, or to the endpoint's own node:
- * node_peers.h has the sessions with other nodes' agents, node_door.h accepts theirs. h2_preface.h
- * reads which authority an HTTP/2 client asks for.
+ * node_peers.h has the sessions with other nodes' agents, node_door.h accepts theirs. floods.h has
+ * the nodes that flood a hub or another node. h2_preface.h reads which authority an HTTP/2 client
+ * asks for.
  */
 #ifndef EDGEWAY_TUNNEL_TUNNEL_H
 #define EDGEWAY_TUNNEL_TUNNEL_H
@@ -20,6 +21,7 @@
 #include "tunnel/node/agent_query.h"
 #include "tunnel/node/egress_client.h"
 #include "tunnel/node/egress_client_udp.h"
+#include "tunnel/node/floods.h"
 #include "tunnel/node/hole_punch.h"
 #include "tunnel/node/node_door.h"
 #include "tunnel/node/node_peers.h"

@@ -439,6 +439,7 @@ on_shaken(struct line *l)
 		.loop = p->config.loop,
 		.role = SESSION_CLIENT,
 		.budget = &p->budget,
+		.slot = fair_share_slot_of(&l->of->addr, p->seed),
 		.limits = &p->limits,
 		.patient = true,
 		.events = &session_events,

@@ -224,6 +224,11 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 	*reason = "this hub passes on too many streams";
 	if (p->n_trips >= TRIPS_MOST)
 		return 503;
+	peers_charge(p, st, request, stream_field_of(request, "edgeway-node"));
+	if (stream_exceeds(st)) {
+		stream_close(&st, STREAM_REFUSED);
+		return 0;
+	}
 	t = trip_new(g, st, request);
 	*reason = grant_node(&t->grant, p->config.grants, t->node);
 	if (*reason != NULL) {

@@ -305,6 +305,7 @@ on_shaken(struct guest *g)
 		.loop = p->config.loop,
 		.role = SESSION_SERVER,
 		.budget = &p->budget,
+		.slot = fair_share_slot_of(&g->addr, p->seed),
 		.limits = &p->limits,
 		.udp = true, /* if the node supports it */
 		.events = &session_events,

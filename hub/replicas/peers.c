@@ -397,6 +397,18 @@ peers_open(struct peers *p, struct peers_ask *ask)
 	return peers_open_at(p, l, ask, between);
 }
 
+void
+peers_charge(const struct peers *p, struct stream *st, const struct stream_request *request,
+	const char *node)
+{
+	static const char of_node[] = "node:";
+	const char *caller = stream_field_of(request, "edgeway-caller");
+
+	if (strncmp(caller, of_node, strlen(of_node)) == 0)
+		node = caller + strlen(of_node);
+	stream_charge(st, fair_share_slot(node, strlen(node), p->seed));
+}
+
 int
 peers_open_at(struct peers *p, struct line *l, struct peers_ask *ask, bool between)
 {
@@ -421,6 +433,8 @@ peers_open_at(struct peers *p, struct line *l, struct peers_ask *ask, bool betwe
 	rc = session_open(l->session, &request, ask->events, ask->to, &ask->stream);
 	ask->at = l->name;
 	p->asked += rc == 0;
+	if (rc == 0)
+		peers_charge(p, ask->stream, ask->request, ask->node);
 	return rc == -ESHUTDOWN ? -ENOTCONN : rc;
 }
 
@@ -614,7 +628,9 @@ peers_new(const struct peers_config *config)
 	struct peers *p = xcalloc(1, sizeof *p);
 
 	p->config = *config;
-	p->budget.limit = PEERS_MEMORY;
+	random_bytes(&p->seed, sizeof p->seed);
+	p->budget = (struct session_budget){
+		.limit = PEERS_MEMORY, .shares = fair_share_new(PEERS_MEMORY)};
 	p->limits = (struct session_limits){
 		.max_streams = STREAMS_MOST, .ping_ms = PEERS_PING_MS, .dead_ms = PEERS_DEAD_MS};
 	p->roster = tunnel_directory_new();
@@ -660,6 +676,7 @@ peers_free(struct peers **out)
 	tunnel_directory_free(&p->roster);
 	timer_free(&p->sweep);
 	timer_free(&p->drained);
+	fair_share_free(&p->budget.shares);
 	free(p->configured);
 	free(p);
 	*out = NULL;

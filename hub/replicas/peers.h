@@ -38,7 +38,7 @@ enum {
 	PEERS_GUESTS_MOST = 256, /* connections from other replicas */
 	PEERS_PING_MS = 1000,
 	PEERS_DEAD_MS = 5000,
-	PEERS_MEMORY = 64 << 20,
+	PEERS_MEMORY = 64 << 20, /* for what waits in streams; shared among nodes */
 	PEERS_ASKED_MOST = 256, /* questions of others to nodes that are connected here */
 	PEERS_ASKED_MS = 4000, /* timeout for a node's answer to one */
 	PEERS_SETTLE_MS = 10000, /* after that it does not matter whether all have answered */

@@ -101,6 +101,7 @@ LIST_HEAD(asked_list, asked);
 struct peers {
 	struct peers_config config;
 	struct session_budget budget;
+	uint64_t seed; /* of nodes' slots of its shares */
 	struct session_limits limits;
 	struct tunnel_directory *roster;
 	struct peer_names *names; /* NULL: there are no others */
@@ -133,6 +134,10 @@ void peers_release(struct peer *peer);
 void peers_say_drained(struct peers *p);
 /* As peers_open, for one replica, which may be NULL; between: it may forward the stream. */
 int peers_open_at(struct peers *p, struct line *l, struct peers_ask *ask, bool between);
+/* What waits in a stream for this node is charged to the node whose pods call, if the request names
+ * one, else to the node that it leads to. */
+void peers_charge(const struct peers *p, struct stream *st, const struct stream_request *request,
+	const char *node);
 /* A claim has been made, withdrawn or changed. */
 void peers_changed(struct peers *p, const char *node);
 

@@ -8,7 +8,6 @@
 #include "base/core/hash.h"
 #include "base/core/log.h"
 #include "base/core/sock_paths.h"
-#include "hub/port/floods.h"
 #include "hub/port/route.h"
 
 enum {

@@ -66,7 +66,7 @@ struct tunnels_setup {
 	/* have the sessions; outlive it; NULL, as always if `opened` is set: `loop` has them */
 	struct session_workers *sessions;
 	struct preauth *preauth; /* limits handshakes; outlives it; NULL: no limit */
-	/* bars nodes from tunnels for a while (hub/port/floods.h); outlives it; NULL: none are
+	/* bars nodes from tunnels for a while (tunnel/node/floods.h); outlives it; NULL: none are
 	 * barred */
 	struct floods *floods;
 	/* Set: the nodes open the streams (TUNNEL_ALPN_FORWARD), as `opened` of session_events.

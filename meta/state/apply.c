@@ -191,12 +191,13 @@ apply_free(struct apply **out, bool committed)
 	free(a);
 }
 
-/* Later changes of a service replace those that wait for the same transaction. */
+/* Later changes of a service replace those that wait for the same transaction; that its address has
+ * rested is none of it. */
 static void
 apply_supersede(struct apply *a, const char *key)
 {
 	for (struct item *it = a->first; it != NULL; it = it->next) {
-		if (it->kind != ITEM_NOTE && strcmp(it->key, key) == 0)
+		if (it->kind != ITEM_NOTE && it->kind != ITEM_REST && strcmp(it->key, key) == 0)
 			it->superseded = true;
 	}
 }

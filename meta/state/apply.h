@@ -89,7 +89,8 @@ int apply_callers(struct apply *apply, const char *json, size_t len, struct err 
 /* Stores a note (store_note). */
 void apply_note(struct apply *apply, const char *key, const char *value);
 
-/* The writer's `lost`: writes names and addresses again, and asks the hub for everything. */
+/* The writer's `lost`: writes names and addresses again, those that rest included, and asks the hub
+ * for everything. */
 void apply_lost(void *apply);
 
 const struct snapshot *apply_snapshot(const struct apply *apply);

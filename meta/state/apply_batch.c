@@ -94,6 +94,8 @@ apply_batch_decide(struct apply *a, struct run *run)
 			take_address(a, run, it);
 		else if (it->kind == ITEM_DELETE)
 			give_address_back(a, it);
+		else if (it->kind == ITEM_REST)
+			it->superseded = ipam_find(a->ipam, it->key) != 0;
 	}
 }
 
@@ -104,12 +106,14 @@ add_ops(struct store_batch *batch, const struct item *it)
 		[ITEM_DELETE] = STORE_DEL,
 		[ITEM_ADDRESS] = STORE_IP,
 		[ITEM_HOLD] = STORE_PUT,
+		[ITEM_REST] = STORE_REST,
 		[ITEM_NOTE] = STORE_NOTE};
 	const struct store_op op = {.kind = kinds[it->kind],
 		.key = it->key,
 		.digest = it->digest,
 		.data = it->data,
 		.len = it->len,
+		.freed_at_ms = it->freed_ms,
 		.ip = it->ip};
 	const struct store_op rest = {
 		.kind = STORE_REST, .key = it->key, .freed_at_ms = it->freed_ms, .ip = it->rest_ip};
@@ -152,7 +156,8 @@ change_of(const struct apply *a, struct item *it, struct change *c)
 {
 	struct self self = self_of(a);
 
-	if (it->superseded || it->kind == ITEM_NOTE || it->kind == ITEM_HOLD)
+	if (it->superseded || it->kind == ITEM_NOTE || it->kind == ITEM_HOLD ||
+		it->kind == ITEM_REST)
 		return false;
 	if (it->kind != ITEM_DELETE) {
 		c->service = service_build(it->view, &self, it->ip, it->digest);

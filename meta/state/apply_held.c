@@ -66,7 +66,8 @@ held_add(struct apply *a, struct item *it)
 	at = place_of(a->held, it);
 	if (*at != NULL)
 		old = take_out(a->held, at);
-	if (old != NULL && (it->kind == ITEM_ADDRESS || it->kind == ITEM_HOLD)) {
+	if (old != NULL &&
+		(it->kind == ITEM_ADDRESS || it->kind == ITEM_HOLD || it->kind == ITEM_REST)) {
 		/* adds only the address to the item that waits already */
 		if (it->kind == ITEM_ADDRESS && old->kind != ITEM_DELETE)
 			old->ip = it->ip;

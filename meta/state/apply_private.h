@@ -15,6 +15,7 @@ enum item_kind {
 	ITEM_DELETE,
 	ITEM_ADDRESS, /* a service without an address may get one now */
 	ITEM_HOLD, /* the name and address of a service whose row was lost */
+	ITEM_REST, /* the same of a service that is gone, whose address rests */
 	ITEM_NOTE,
 };
 
@@ -33,7 +34,7 @@ struct item {
 	uint32_t ip;
 	/* of a deletion: address that begins to rest; address to be forgotten */
 	uint32_t rest_ip, forget_ip;
-	uint64_t freed_ms;
+	uint64_t freed_ms; /* of ITEM_REST, too */
 	struct view *view;
 };
 

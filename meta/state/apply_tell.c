@@ -6,11 +6,24 @@
 
 #include "model/mesh.h"
 
+static void
+hold_resting(void *arg, const char *key, uint32_t ip, uint64_t freed_at_ms)
+{
+	struct item *it = xcalloc(1, sizeof(*it));
+
+	it->kind = ITEM_REST;
+	it->key = xstrdup(key);
+	it->ip = ip;
+	it->freed_ms = freed_at_ms;
+	apply_add(arg, it);
+}
+
 /* The writer had to create a new file, in which the notes are: store names and addresses at once,
  * the hub sends the views again. */
 static void
 hold_addresses(struct apply *a)
 {
+	ipam_each_resting(a->ipam, hold_resting, a);
 	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
 		const struct service *s = snapshot_at(a->snapshot, i);
 		struct item *it = xcalloc(1, sizeof(*it));

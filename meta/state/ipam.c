@@ -353,6 +353,13 @@ ipam_release(struct ipam *ipam, const char *key, uint64_t now_ms)
 	return e->ip;
 }
 
+void
+ipam_each_resting(const struct ipam *ipam, ipam_resting_fn *fn, void *arg)
+{
+	for (const struct entry *e = ipam->head; e != NULL; e = e->next)
+		fn(arg, e->key, e->ip, e->freed_at_ms);
+}
+
 uint32_t
 ipam_trim(struct ipam *ipam, uint64_t now_ms)
 {

@@ -48,6 +48,9 @@ int ipam_put_resting(
 int ipam_take(struct ipam *ipam, const char *key, uint64_t now_ms, uint32_t *ip);
 /* Releases the name's address, which then rests, and returns it; 0: it had none. */
 uint32_t ipam_release(struct ipam *ipam, const char *key, uint64_t now_ms);
+typedef void ipam_resting_fn(void *arg, const char *key, uint32_t ip, uint64_t freed_at_ms);
+/* Calls fn for each address that rests, in the order of release; fn does not change the ipam. */
+void ipam_each_resting(const struct ipam *ipam, ipam_resting_fn *fn, void *arg);
 /* Forgets one rested address when too many are remembered, and returns it; 0: nothing to forget. */
 uint32_t ipam_trim(struct ipam *ipam, uint64_t now_ms);
 /* 0: the name has none, or it rests. */

@@ -138,11 +138,33 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 }
 
 static void
+endpoints_text(struct buf *out, const struct endpoint *endpoints, unsigned n)
+{
+	static const char *const vias[] = {"pod", "host", "given", "tunnel"};
+	static const char *const tiers[] = {"node", "zone", "rest", "tunnel"};
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct endpoint *e = &endpoints[i];
+		char text[ADDR_TEXT_MAX];
+
+		buf_printf(out, "%s{\"address\":\"%s\",", i > 0 ? "," : "", endpoint_text(e, text));
+		if (endpoint_has_other(e))
+			buf_printf(out, "\"other\":\"%s\",", endpoint_other_text(e, text));
+		if (*e->peer != '\0')
+			buf_printf(out, "\"peer\":\"%s\",", e->peer);
+		if ((e->flags & ENDPOINT_TERMINATING) != 0)
+			buf_adds(out, "\"terminating\":true,");
+		buf_printf(out, "\"via\":\"%s\",\"tier\":\"%s\",\"node\":", vias[e->via],
+			tiers[e->tier]);
+		json_add_text(out, e->node);
+		buf_adds(out, "}");
+	}
+}
+
+static void
 port_text(struct buf *out, const struct service_port *p)
 {
 	static const char *const modes[] = {"http", "tcp", "udp"};
-	static const char *const vias[] = {"pod", "host", "given", "tunnel"};
-	static const char *const tiers[] = {"node", "zone", "rest", "tunnel"};
 
 	buf_printf(out,
 		"{\"name\":\"%s\",\"port\":%u,\"mode\":\"%s\",\"extra\":%s,\"unreachable\":%u,"
@@ -159,20 +181,9 @@ port_text(struct buf *out, const struct service_port *p)
 		buf_adds(out, "}");
 	}
 	buf_adds(out, ",\"endpoints\":[");
-	for (unsigned i = 0; i < p->n_endpoints; i++) {
-		const struct endpoint *e = &p->endpoints[i];
-		char text[ADDR_TEXT_MAX];
-
-		buf_printf(out, "%s{\"address\":\"%s\",", i > 0 ? "," : "", endpoint_text(e, text));
-		if (endpoint_has_other(e))
-			buf_printf(out, "\"other\":\"%s\",", endpoint_other_text(e, text));
-		if (*e->peer != '\0')
-			buf_printf(out, "\"peer\":\"%s\",", e->peer);
-		buf_printf(out, "\"via\":\"%s\",\"tier\":\"%s\",\"node\":", vias[e->via],
-			tiers[e->tier]);
-		json_add_text(out, e->node);
-		buf_adds(out, "}");
-	}
+	endpoints_text(out, p->endpoints, p->n_endpoints);
+	buf_adds(out, "],\"leaving\":[");
+	endpoints_text(out, p->endpoints + p->n_endpoints, p->n_leaving);
 	buf_adds(out, "],\"refused\":[");
 	for (unsigned i = 0; i < p->n_refused; i++) {
 		const struct endpoint *e = &service_port_refused(p)[i];

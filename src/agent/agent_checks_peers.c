@@ -8,6 +8,7 @@ agent_checks_peers(struct findings *f, const struct tree_node *peers)
 {
 	const struct tree_node *far = NULL;
 	const char *error = ctl_text(peers, "error"), *nat = ctl_text(peers, "nat");
+	const char *floods = ctl_text(peers, "floods.trouble");
 	unsigned n = 0;
 
 	if (error[0] != '\0') {
@@ -16,6 +17,13 @@ agent_checks_peers(struct findings *f, const struct tree_node *peers)
 			"then the hub carries what other nodes have for pods of this one",
 			"other nodes cannot dial this one: %s", error);
 		findings_name(f, "peers-door");
+	}
+	if (*floods != '\0') {
+		findings_add(f, "peers", VERDICT_NOTE,
+			"update the agent of that node; if its certificate is in other hands: "
+			"edgewayctl node revoke, at the hub",
+			"%s", floods);
+		findings_name(f, "peers-floods");
 	}
 	if (*nat != '\0' && strcmp(nat, "ready") != 0) {
 		findings_add(f, "peers", VERDICT_NOTE,

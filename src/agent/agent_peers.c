@@ -437,6 +437,10 @@ agent_peers_state(const struct agent *a, struct buf *out)
 	json_add_text(out, agent_peers_nat(a));
 	buf_printf(
 		out, ",\"rules\":%s", a->peers != NULL && a->peers->has_rules ? "true" : "false");
+	if (a->peers != NULL && a->peers->door != NULL) {
+		buf_adds(out, ",\"floods\":");
+		node_door_floods(a->peers->door, out);
+	}
 	buf_adds(out, ",\"peers\":[");
 	if (a->peers != NULL && a->peers->out != NULL)
 		node_peers_state(a->peers->out, &comma, out);

@@ -56,6 +56,34 @@ ctl_ask_exchange(int fd, struct buf *request, struct buf *answer, struct err *er
 	return 0;
 }
 
+/* Leaves the body of this head in `answer`, without its framing. */
+static int
+ctl_ask_body(struct buf *answer, const struct http1_head *head, size_t from, struct err *err)
+{
+	struct http1_str rest = {buf_at(answer) + from, buf_len(answer) - from}, piece = {0};
+	const bool is_node = head->framing == HTTP1_CHUNKED; /* hub/hub_ask.c */
+	enum http1_got got = HTTP1_DATA;
+	struct http1_body body;
+	struct buf plain;
+
+	http1_body_init(&body, (enum http1_framing)head->framing, head->length);
+	buf_init(&plain, BUF_UNLIMITED);
+	while (got == HTTP1_DATA) {
+		size_t used = 0;
+
+		got = http1_body_pass(&body, rest, &used, &piece, false, &plain);
+		rest = (struct http1_str){rest.at + used, rest.len - used};
+	}
+	buf_fini(answer);
+	*answer = plain;
+	if (http1_body_done(&body) || head->framing == HTTP1_UNTIL_CLOSE)
+		return 0;
+	return err_set(err, EPROTO, "no whole answer from %s",
+		is_node ? "the node: its tunnel broke, or its agent has broken off or is too slow"
+			: "the daemon: it has ended the connection; its log says whether it has "
+			  "stopped or has too many connections");
+}
+
 /* Leaves the body in `answer`. A daemon that dies, or has too many connections, ends this one
  * within its answer. */
 static int
@@ -64,19 +92,17 @@ ctl_ask_split(struct buf *answer, struct err *err)
 	static const char begin[] = "HTTP/1.";
 	const char *text = buf_str(answer);
 	const size_t len = buf_len(answer);
-	struct http1_head head;
+	struct http1_head head = {.framing = HTTP1_LENGTH, .length = 1}; /* none: it is missing */
 	size_t from = 0;
 	ssize_t n = http1_find_end(text, len, &from);
+	int rc;
 
 	if (strncmp(text, begin, MIN(len, strlen(begin))) != 0 || n < 0 ||
 		(n > 0 && http1_parse_response(&head, text, (size_t)n, false) != 0))
 		return err_set(err, EPROTO,
 			"bad answer: not HTTP; is this the admin socket of an Edgeway daemon?");
-	if (n == 0 || (head.framing == HTTP1_LENGTH && len - (size_t)n < head.length))
-		return err_set(err, EPROTO,
-			"no whole answer from the daemon: it has ended the connection; its log "
-			"says whether it has stopped or has too many connections");
-	buf_consume(answer, (size_t)n);
+	if ((rc = ctl_ask_body(answer, &head, n > 0 ? (size_t)n : len, err)) < 0)
+		return rc;
 	if (head.status / 100 == 2)
 		return 0;
 	text = buf_str(answer);

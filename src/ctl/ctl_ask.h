@@ -1,6 +1,6 @@
 /*
  * edgewayctl's requests to a running daemon: HTTP over its admin socket. The daemons close after
- * every response; an answer shorter than its Content-Length is none.
+ * every response; an answer shorter than its Content-Length, or without its last chunk, is none.
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_ASK_H
 #define EDGEWAY_SRC_CTL_CTL_ASK_H

@@ -92,6 +92,19 @@ ctl_show_nodeports(const struct tree_node *answer, const char *argument)
 	return 0;
 }
 
+static void
+add_endpoint(struct table *t, const char *name, const char *port, const struct tree_node *e,
+	const char *note)
+{
+	const char *other = ctl_text(e, "other");
+	auto_free char *address = xasprintf(
+		"%s%s%s%s", ctl_text(e, "address"), *other != '\0' ? " or " : "", other, note);
+
+	table_row(t,
+		(const char *const[]){
+			name, port, address, ctl_text(e, "via"), ctl_text(e, "node")});
+}
+
 /* A port without endpoints gets a line as well: an empty table would be ambiguous. */
 static void
 add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
@@ -108,14 +121,13 @@ add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 	bool any = false;
 
 	tree_each(tree_get(p, "endpoints"), e) {
-		const char *other = ctl_text(e, "other");
-		auto_free char *address = xasprintf(
-			"%s%s%s", ctl_text(e, "address"), *other != '\0' ? " or " : "", other);
-
 		any = true;
-		table_row(t,
-			(const char *const[]){
-				name, port, address, ctl_text(e, "via"), ctl_text(e, "node")});
+		add_endpoint(t, name, port, e, ctl_true(e, "terminating") ? " TERMINATING" : "");
+	}
+	tree_each(tree_get(p, "leaving"), e) {
+		any = true;
+		add_endpoint(t, name, port, e,
+			" TERMINATING: for calls from outside alone (externalTrafficPolicy)");
 	}
 	tree_each(tree_get(p, "refused"), e) {
 		const char *reason = ctl_text(e, "reason");

@@ -403,12 +403,6 @@ relay_break(struct relay *r, const char *why)
 		relay_finish(r, STREAM_BROKEN, why);
 }
 
-uint64_t
-relay_passed(const struct relay *r)
-{
-	return r->report.to_stream + r->report.to_other;
-}
-
 bool
 relay_local(const struct relay *r, struct addr *to)
 {

@@ -61,8 +61,6 @@ struct relay *relay_join(const struct relay_setup *setup, int fd);
 struct relay *relay_join_stream(const struct relay_setup *setup, struct stream *other);
 /* Resets both sides; `ended` will report this `why`, which the caller keeps. */
 void relay_break(struct relay *r, const char *why);
-/* Bytes so far, in both directions. */
-uint64_t relay_passed(const struct relay *r);
 /* The local address of the socket. False: there is no socket. */
 bool relay_local(const struct relay *r, struct addr *to);
 /* The stream, for diagnostics; NULL: it has ended. */

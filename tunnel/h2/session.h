@@ -23,6 +23,8 @@
  * stream. Windows grow to the bandwidth-delay product while the budget lasts and the reader keeps
  * up. They shrink to what a slow reader needs, and when the budget is short; then new streams are
  * refused (retry elsewhere), with `shares` only those of whoever holds more than an eighth of it.
+ * The base windows of streams that were opened before may hold more: with `shares`, from twice the
+ * limit on, streams of these are reset in which more comes.
  *
  *	rc = session_new(&(struct session_setup){.loop = loop, .role = SESSION_CLIENT, .wire = transport_tls(&tls),
  *		.budget = &budget, .events = &events, .arg = me}, &session);
@@ -91,8 +93,9 @@ struct stream_events { /* NULL: of no interest; not `reset` */
 };
 
 struct session_events {
-	/* Server: a stream was opened. 0: taken, with stream_accept called before returning; else
-	 * the status to refuse it with, and the reason (static text). */
+	/* Server: a stream was opened; the request is without the fields that sessions add. 0:
+	 * taken, with stream_accept called before returning; else the status to refuse it with, and
+	 * the reason (static text). */
 	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
 		const char **reason);
 	/* The other end takes no new streams, or this one has used up the ids of all that it can
@@ -101,6 +104,9 @@ struct session_events {
 	/* The other end has called session_ask_anew: a node has something to report to a query of
 	 * the hub's, or the node's websocket with the hub has ended. May be NULL. */
 	void (*asked)(void *arg);
+	/* The peer is read later from now on, for a while: session_limits.resets_per_s. The session
+	 * stays. May be NULL. */
+	void (*slowed)(void *arg);
 	/* The peer answers neither the opening of a stream nor a ping; false: it is heard again.
 	 * May be NULL. */
 	void (*silent)(void *arg, bool is_silent);

@@ -169,6 +169,10 @@ on_data(void *arg, void *stream, const char *data, size_t len)
 	struct stream *st = stream;
 
 	session_received(s, len);
+	if (!st->given_up && stream_overflows(st))
+		stream_give_up(st, STREAM_CANCELLED);
+	if (st->given_up)
+		return;
 	/* The codec does not look again at the tail of the bytes that were read: it need not be
 	 * copied. */
 	if (s->reading != NULL && len >= SESSION_BULK &&

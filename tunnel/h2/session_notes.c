@@ -45,6 +45,14 @@ read_head(const struct h2_section *h, char target[STREAM_AUTHORITY_MAX + 1],
 	return 0;
 }
 
+/* What a session says itself is not the owner's, who may pass the fields on in another one. */
+static bool
+is_of_session(const char *name)
+{
+	return name[0] == ':' || strcmp(name, "edgeway-encoding") == 0 ||
+		strcmp(name, "capsule-protocol") == 0;
+}
+
 static size_t
 read_fields(const struct h2_section *h, struct stream_field to[STREAM_FIELDS_MAX])
 {
@@ -52,7 +60,7 @@ read_fields(const struct h2_section *h, struct stream_field to[STREAM_FIELDS_MAX
 	size_t at = 0, n = 0;
 
 	while (n < STREAM_FIELDS_MAX && h2_section_next(h, &at, &f))
-		if (f.name.at[0] != ':' && strcmp(f.name.at, "edgeway-encoding") != 0)
+		if (!is_of_session(f.name.at))
 			to[n++] = (struct stream_field){f.name.at, f.value.at};
 	return n;
 }

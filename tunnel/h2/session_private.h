@@ -80,7 +80,7 @@ struct stream {
 	bool udp;
 	bool offered; /* compress, if both ends want it */
 	bool refused; /* answered with a status other than 200 */
-	bool given_up; /* reset by its owner; the frame waits for the transport */
+	bool given_up; /* reset at this end; the frame waits for the transport */
 	bool ended; /* stream_end */
 	bool deferred; /* the codec waits for bytes */
 	bool waits_turn; /* waits for its turn to send */
@@ -183,6 +183,10 @@ size_t budget_used(const struct session_budget *b);
 /* n bytes more, or fewer, of the stream wait: in `held` or `queued` of its budget. */
 void stream_keeps(struct stream *st, size_t *where, size_t n);
 void stream_gives(struct stream *st, size_t *where, size_t n);
+/* Whoever has it holds too much memory for what comes in it to be kept: session_budget.shares. */
+bool stream_overflows(const struct stream *st);
+/* Resets it; its owner, if it has one, will be told. */
+void stream_give_up(struct stream *st, unsigned code);
 /* Called when both sides have released it, or the session has ended. */
 void stream_destroy(struct stream *st);
 /* Returns its share of the budget. */

@@ -12,6 +12,9 @@ enum {
 	FIELD_MAX = 1024,
 	MEMORY_PART = 16, /* of the memory, is for windows */
 	SHARE_PART = 8, /* of a limit: who holds less is not refused */
+	/* limits: windows beyond the base, of which the budgets of one `shares` have their limits,
+	 * are less; from here on it is base windows that fill up */
+	OVERFLOW_TIMES = 2,
 };
 
 void
@@ -122,18 +125,31 @@ stream_charge(struct stream *st, uint16_t slot)
 	st->slot = slot;
 }
 
+static bool
+stream_is_over(const struct stream *st, unsigned times)
+{
+	const struct fair_share *shares = st->session->budget->shares;
+	const uint64_t limit = fair_share_limit(shares);
+
+	return fair_share_used(shares) > times * limit &&
+		fair_share_held(shares, st->slot) > limit / SHARE_PART;
+}
+
 /* Streams that were opened while there was memory may hold more than all of it. */
 bool
 stream_exceeds(const struct stream *st)
 {
 	const struct session_budget *b = st->session->budget;
-	uint64_t limit;
 
-	if (b->shares == NULL)
-		return b->held + b->queued > b->limit;
-	limit = fair_share_limit(b->shares);
-	return fair_share_used(b->shares) > limit &&
-		fair_share_held(b->shares, st->slot) > limit / SHARE_PART;
+	return b->shares != NULL ? stream_is_over(st, 1) : b->held + b->queued > b->limit;
+}
+
+/* Whose a stream without an owner is, may not be known yet. */
+bool
+stream_overflows(const struct stream *st)
+{
+	return st->session->budget->shares != NULL && st->events != NULL &&
+		stream_is_over(st, OVERFLOW_TIMES);
 }
 
 void
@@ -536,6 +552,18 @@ stream_on_fading(struct stream *st, loop_fn *fn, void *arg)
 }
 
 void
+stream_give_up(struct stream *st, unsigned code)
+{
+	if (st->given_up)
+		return;
+	st->session->stats.resets_sent++;
+	st->session->leaving++;
+	st->given_up = true;
+	h2_reset(st->session->h2, st->id, code);
+	session_kick(st->session);
+}
+
+void
 stream_close(struct stream **stream, unsigned code)
 {
 	struct stream *st = take_ptr(stream);
@@ -551,9 +579,5 @@ stream_close(struct stream **stream, unsigned code)
 		return; /* on_closed frees it, once the queued output has gone out */
 	if (code == STREAM_DONE || (code == STREAM_LOST && !st->session->within))
 		code = STREAM_CANCELLED;
-	st->session->stats.resets_sent++;
-	st->session->leaving++;
-	st->given_up = true;
-	h2_reset(st->session->h2, st->id, code);
-	session_kick(st->session);
+	stream_give_up(st, code);
 }

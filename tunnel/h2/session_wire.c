@@ -37,6 +37,7 @@ static void
 session_rest(struct session *s, uint64_t opened_in_vain)
 {
 	unsigned per_s = s->limits.resets_per_s;
+	bool was_resting;
 	double over;
 
 	if (per_s == 0 || opened_in_vain == 0)
@@ -48,9 +49,14 @@ session_rest(struct session *s, uint64_t opened_in_vain)
 		return;
 	if (s->rest == NULL)
 		s->rest = timer_new(s->loop, session_on_rested, s);
-	s->stats.rests += !timer_active(s->rest);
+	was_resting = timer_active(s->rest);
 	s->wire->ops->hold(s->wire, true);
 	timer_start(s->rest, (uint64_t)(over / per_s * 1000) + 1, 0);
+	if (was_resting)
+		return;
+	s->stats.rests++;
+	if (s->events->slowed != NULL)
+		s->events->slowed(s->arg);
 }
 
 /* > 0: number of bytes read and processed; 0: none for now; -errno: the end. */

@@ -12,12 +12,14 @@
 #include "base/tls/pki.h"
 #include "base/tls/tls_stream.h"
 #include "model/json.h"
+#include "tunnel/node/floods.h"
 
 enum {
 	BATCH = 16,
 	AGAIN_MS = 2000,
 	STREAMS_MOST = 512, /* per session */
 	RESETS_PER_S = 1000, /* as a hub's: hub/replicas/tunnels.c */
+	FLOODS_LOGGED = 6, /* lines a minute, of each kind */
 };
 
 /* One connection, from its accept to its end. */
@@ -42,6 +44,7 @@ struct node_door {
 	struct session_limits limits;
 	struct ssl_ctx_st *tls;
 	struct preauth *preauth;
+	struct floods *floods;
 	uint64_t seed; /* of nodes' slots of the budget's shares */
 	struct watch *watch;
 	struct timer *again; /* to listen, or to accept again after a shortage */
@@ -120,13 +123,36 @@ on_ended(void *arg, int rc, const char *why)
 {
 	struct guest *g = arg;
 
-	(void)rc;
-	log_limited(LOG_LEVEL_INFO, 12, "tunnel",
-		"another node's session has ended node=%s why=\"%s\"", g->node, why);
+	if (rc == -EDQUOT) {
+		floods_note(g->of->floods, g->node, loop_now_ms(g->of->config.loop));
+		log_limited(LOG_LEVEL_WARN, FLOODS_LOGGED, "tunnel",
+			"another node's session was cut, and it gets no other one for %d s: it "
+			"floods "
+			"this node; update its agent, or revoke it if its certificate is in other "
+			"hands (edgewayctl node revoke) node=%s why=\"%s\"",
+			FLOODS_REST_MS / 1000, g->node, why);
+	} else {
+		log_limited(LOG_LEVEL_INFO, 12, "tunnel",
+			"another node's session has ended node=%s why=\"%s\"", g->node, why);
+	}
 	guest_free(g);
 }
 
-static const struct session_events session_events = {.opened = on_opened, .ended = on_ended};
+static void
+on_slowed(void *arg)
+{
+	const struct guest *g = arg;
+
+	floods_slowed(g->of->floods, g->node, 1, loop_now_ms(g->of->config.loop));
+	log_limited(LOG_LEVEL_WARN, FLOODS_LOGGED, "tunnel",
+		"another node asks for connections and gives them up, more than %d a second, and "
+		"is "
+		"read later: update its agent, or see what its pods dial node=%s",
+		RESETS_PER_S, g->node);
+}
+
+static const struct session_events session_events = {
+	.opened = on_opened, .slowed = on_slowed, .ended = on_ended};
 
 /* A node needs one session, and a second one while its certificate or its agent is replaced. */
 static void
@@ -156,6 +182,8 @@ guest_judge(const struct guest *g)
 		return "its certificate names no node";
 	if (strcmp(g->node, c->node) == 0)
 		return "its certificate is of this very node";
+	if (floods_rests(g->of->floods, g->node, loop_now_ms(c->loop)))
+		return "a session of this node was cut a moment ago: it floods this node";
 	if (c->refuses != NULL && (why = c->refuses(c->arg, g->node, g->serial)) != NULL)
 		return why;
 	return g->of->n_guests >= NODE_DOOR_GUESTS ? "too many nodes" : NULL;
@@ -344,6 +372,7 @@ node_door_new(const struct node_door_config *config)
 		.resets_per_s = RESETS_PER_S};
 	d->budget = (struct session_budget){
 		.limit = NODE_PEERS_MEMORY, .shares = fair_share_new(NODE_PEERS_MEMORY)};
+	d->floods = floods_new("node");
 	d->preauth = preauth_new(config->loop, NODE_DOOR_WAITING, d->seed);
 	d->again = timer_new(config->loop, on_again, d);
 	d->drained = timer_new(config->loop, on_drained, d);
@@ -366,6 +395,7 @@ node_door_free(struct node_door **out)
 	timer_free(&d->again);
 	timer_free(&d->drained);
 	preauth_free(&d->preauth);
+	floods_free(&d->floods);
 	pki_ctx_free(&d->tls);
 	fair_share_free(&d->budget.shares);
 	free(d);
@@ -461,8 +491,15 @@ node_door_metrics(const struct node_door *d, struct metrics *m)
 	};
 
 	figures_metrics(FIGURES(accepted), d, m);
+	floods_metrics(d->floods, m);
 	metric_gauge(m, "edgeway_peers_listening", "1 while other nodes can dial this one.", NULL,
 		d->fd >= 0);
+}
+
+void
+node_door_floods(const struct node_door *d, struct buf *out)
+{
+	floods_state(d->floods, loop_now_ms(d->config.loop), out);
 }
 
 void

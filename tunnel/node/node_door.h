@@ -4,7 +4,8 @@
  * owner, is closed before a byte of HTTP/2; connections that have not authenticated yet are limited
  * and served fairly (base/core/preauth.h). Streams go to stream_server_peer_opened: known Services'
  * endpoints of this node, by tunnel.allow. While they hold too much memory, nodes with more than an
- * eighth of it are refused new ones. Everything on the loop's thread.
+ * eighth of it are refused new ones. Nodes that flood are read later, or cut and kept out for a
+ * while (floods.h). Everything on the loop's thread.
  *
  *	door = node_door_new(&(struct node_door_config){.loop = loop, .node = "edge-1", .port = 10001, .serve = serve, ...});
  *	node_door_use(door, tls);	// it listens once there is a certificate
@@ -52,6 +53,8 @@ void node_door_drain(struct node_door *d, loop_fn *done, void *arg);
 const char *node_door_error(const struct node_door *d);
 struct node_peers_sum node_door_sum(const struct node_door *d);
 void node_door_metrics(const struct node_door *d, struct metrics *m);
+/* floods_state of the nodes that have dialled this one. */
+void node_door_floods(const struct node_door *d, struct buf *out);
 /* As node_peers_streams and node_peers_state. */
 void node_door_list_streams(
 	const struct node_door *d, const char *node, const char **comma, struct buf *out);

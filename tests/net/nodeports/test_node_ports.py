@@ -1,6 +1,7 @@
 """NodePorts, externalIPs and the class edgeway.io/node, called from outside the node, from the node and from its pods."""
 import collections
 import json
+import re
 import signal
 
 import pytest
@@ -123,6 +124,7 @@ class World:
             node_port("web-local", 8080, 30081, port=81, port_name="http", app="all", externalTrafficPolicy="Local"),
             node_port("health", 8080, 30082, port=82, port_name="http", app="all", kind="LoadBalancer", externalTrafficPolicy="Local",
                       healthCheckNodePort=31900),
+            node_port("near", 5000, 0, app="all", kind="ClusterIP", internalTrafficPolicy="Local"),
             node_port("held", 5000, 30060, app="all"),
             node_port("external", 5000, 0, port=8088, kind="ClusterIP", app="all", externalIPs=[EXTERNAL, "127.0.0.9"]),
             node_port("gateway", 5000, 30070, port=8089, kind="LoadBalancer", loadBalancerClass="edgeway.io/node", app="all"),
@@ -139,6 +141,12 @@ class World:
 
     def external(self):
         return self.agent.state()["iptables"]["external"]
+
+    def port(self, name):
+        return next(s for s in json.loads(self.agent.ask("/debug/services")[1])["services"] if s["name"] == name)["ports"][0]
+
+    def endpoints(self):
+        return self.near.run(self.lab.program("edgewayctl"), "--socket", self.agent.socket, "endpoints").stdout.splitlines()
 
     def row(self, name, number=None):
         return next((r for r in self.external()["ports"] if r["service"] == f"default/{name}" and number in (None, r["number"])), None)
@@ -227,6 +235,12 @@ def test_local_serves_on_at_a_pod_that_terminates(world):
             said = collections.Counter(machine.run(*BARE_PYTHON, "-c", KEPT, world.near.address, 30081, 8).stdout.split())
             assert said == {"edge-1.a": 8}, machine.name
         assert set(world.names(world.near, "tcp", "127.0.0.1", 30051, 4)) == {"edge-1.a"}  # by the proxy
+        assert [(e["node"], e.get("terminating")) for e in world.port("near")["endpoints"]] == [("edge-1", True)]
+        port = world.port("tcp-local")
+        assert [[(e["node"], e.get("terminating")) for e in port[part]] for part in ("endpoints", "leaving")] == [[("edge-2", None)], [("edge-1", True)]]
+        shown = {line.split()[0]: line for line in world.endpoints() if world.a.address in line}
+        assert re.search(r":5000 TERMINATING +pod ", shown["default/near"])
+        assert "TERMINATING: for calls from outside alone" in shown["default/tcp-local"] and "default/tcp" not in shown
         seen = flow.log().count("edge-1.a")
         wait_for("the flow goes on", lambda: flow.log().count("edge-1.a") > seen + 2)
         assert "Error" not in flow.log() and "edge-2" not in flow.log()

@@ -230,6 +230,25 @@ def test_an_answer_that_is_cut(mesh, sent):
         daemon.shutdown()
 
 
+class NodeCutter(Cutter):
+    """A hub that passes on what a node answers, in chunks."""
+    whole = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n"
+
+
+def test_a_node_s_answer_that_is_cut(mesh):
+    """Without its last chunk it is taken for none, however much of it has come."""
+    for cut in (-1, -5, -30, None):
+        with NodeCutter(os.path.join(mesh.lab.dir, f"node-cutter{cut}.sock"), cut) as daemon:
+            ctl = Ctl(mesh, mesh.hub, mesh.hub.machine)
+            ctl.socket = daemon.server_address
+            p = ctl.run("--node", "edge-1", "metrics", check=False)
+            if cut is None:
+                assert p.returncode == 0 and p.stdout == "edgeway_up 1\n" * 9 and p.stderr == "", p
+            else:
+                assert p.returncode == 1 and p.stdout == "" and p.stderr.startswith("edgewayctl: no whole answer from the node"), p
+            daemon.shutdown()
+
+
 def judged(ctl, *words):
     """Exit status and the answer."""
     p = ctl.run("-o", "json", "access", "check", *words, check=False)

@@ -15,6 +15,8 @@
 #include "tests/fake/clock.h"
 #include "tests/unit/tunnel/h2/tunnel_bed.h"
 
+#define HEAD "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+
 enum {
 	MANY = 16, /* requests at the same time: hub/hub_ask.c */
 	PATIENCE_S = 10, /* edgewayctl's: src/ctl/ctl_ask.c */
@@ -133,8 +135,30 @@ silent_nodes_leave_room_for_others(void **state)
 	node = asked(MANY + 1);
 	stream_write(node->st, "{}", 2);
 	stream_end(node->st);
-	assert_string_equal(
-		answer(operators[0], text), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}");
+	assert_string_equal(answer(operators[0], text), HEAD "2\r\n{}\r\n0\r\n\r\n");
+}
+
+/* Without the last chunk: edgewayctl says that it is not whole. */
+static void
+an_answer_that_breaks_off_is_not_whole(void **state)
+{
+	char text[512];
+	struct end *node;
+	int fd;
+
+	(void)state;
+	fd = ask();
+	node = asked(1);
+	stream_write(node->st, "{}", 2);
+	pass(1);
+	stream_close(&node->st, STREAM_CANCELLED);
+	assert_string_equal(answer(fd, text), HEAD "2\r\n{}\r\n");
+	fd = ask();
+	node = asked(2);
+	stream_write(node->st, "{}", 2);
+	pass(1);
+	session_free(&rig.b.near);
+	assert_string_equal(answer(fd, text), HEAD "2\r\n{}\r\n");
 }
 
 /* As long as an agent takes at most. */
@@ -168,6 +192,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			silent_nodes_leave_room_for_others, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			an_answer_that_breaks_off_is_not_whole, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(slow_nodes_have_a_minute, set_up, tear_down),
 	};
 

@@ -87,8 +87,7 @@ on_node_opened(
 		n->former[n->n_former++] = take_ptr(&n->stream);
 	}
 	snprintf(n->authority, sizeof n->authority, "%s", request->authority);
-	if (!request->udp) /* which has capsule-protocol, too */
-		assert_int_equal(request->n_fields, 1); /* none of the hub's own */
+	assert_int_equal(request->n_fields, 1); /* none of the hub's own, and of the session's */
 	snprintf(n->field, sizeof n->field, "%s=%s", request->fields[0].name,
 		request->fields[0].value);
 	if (sscanf(request->authority, "refused:%u", &status) == 1) {

@@ -202,7 +202,7 @@ test_what_nodes_say_adds_up(void **state)
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-enum { SCANT = 1 << 20, MANY = 24 };
+enum { SCANT = 1 << 20, SOME = 12, MANY = 24, TOO_MANY = 64 };
 
 struct call {
 	struct caller at_node;
@@ -296,17 +296,17 @@ scant_start(struct tunnel t[2])
 static void
 test_a_node_that_holds_all_memory(void **state)
 {
-	static struct call calls[MANY], more, others;
+	static struct call calls[SOME], more, others;
 	struct tunnel t[2];
 
 	(void)state;
 	scant_start(t);
-	for (size_t i = 0; i < MANY; i++)
+	for (size_t i = 0; i < SOME; i++)
 		assert_true(call_begin(&calls[i], &t[0]));
-	until(say_all(calls, MANY, &t[0]));
+	until(say_all(calls, SOME, &t[0]));
 	assert_false(call_begin(&more, &t[0]));
 	assert_true(call_begin(&others, &t[1]));
-	for (size_t i = 0; i < MANY; i++)
+	for (size_t i = 0; i < SOME; i++)
 		call_end(&calls[i]);
 	call_end(&others);
 	bed_end(&t[0]);
@@ -338,6 +338,40 @@ test_memory_of_what_crosses(void **state)
 	bed_end(&t[1]);
 }
 
+/* A node begins its calls first, and fills them later: those that go beyond twice the memory end,
+ * and another node's go on. */
+static void
+test_calls_that_are_filled_later(void **state)
+{
+	enum { EACH = STREAM_WINDOW_BASE + STREAM_OUT_SHORT };
+	static struct call calls[TOO_MANY], others;
+	struct tunnel t[2];
+	unsigned ended = 0;
+
+	(void)state;
+	scant_start(t);
+	assert_true(call_begin(&others, &t[1]));
+	for (size_t i = 0; i < TOO_MANY; i++)
+		assert_true(call_begin(&calls[i], &t[0]));
+	for (size_t i = 0; i < TOO_MANY; i++) {
+		const struct caller *c = &calls[i].at_node;
+
+		stream_write(c->stream, bulk, EACH);
+		until(c->reset != 0 ||
+			(calls[i].at_hub != NULL && calls[i].at_hub->in.len == STREAM_WINDOW_BASE));
+		assert_in_range(fair_share_used(bed_workers->shares), 0, 2 * SCANT + 2 * EACH);
+		ended += c->reset != 0;
+	}
+	assert_in_range(ended, 1, TOO_MANY - 2 * SCANT / EACH + 1);
+	stream_write(others.at_node.stream, bulk, STREAM_WINDOW_BASE);
+	until(others.at_hub->in.len == STREAM_WINDOW_BASE);
+	for (size_t i = 0; i < TOO_MANY; i++)
+		call_end(&calls[i]);
+	call_end(&others);
+	bed_end(&t[0]);
+	bed_end(&t[1]);
+}
+
 int
 main(void)
 {
@@ -351,6 +385,7 @@ main(void)
 		ON_WORKERS(test_what_nodes_say_adds_up),
 		ON_WORKERS(test_a_node_that_holds_all_memory),
 		ON_WORKERS(test_memory_of_what_crosses),
+		ON_WORKERS(test_calls_that_are_filled_later),
 	};
 
 	bed_role = SESSION_SERVER;

@@ -316,6 +316,54 @@ a_scan_gives_an_address(void **state)
 	assert_int_equal(port_of(w, i), 30001);
 }
 
+/* The place of the address in the batch that waits, by which row it gets; -1: it gets none. */
+static ptrdiff_t
+place_of(const struct world *w, enum store_kind kind, uint32_t ip)
+{
+	for (size_t i = 0; i < w->commit.batch->n; i++)
+		if (w->commit.batch->ops[i].kind == kind && w->commit.batch->ops[i].ip == ip)
+			return (ptrdiff_t)i;
+	return -1;
+}
+
+/* Also if its service comes back meanwhile. */
+static void
+what_rests_is_written_to_a_new_file(void **state)
+{
+	struct world *w = *state;
+	unsigned gone = three_services(w) == 0 ? 1 : 0;
+	const uint32_t ip = find(w, gone)->fake_ip;
+	ptrdiff_t rest;
+	uint64_t freed_ms;
+
+	change(w, gone, 0);
+	until(w, w->commit.done != NULL);
+	assert_true((rest = place_of(w, STORE_REST, ip)) >= 0);
+	freed_ms = w->commit.batch->ops[rest].freed_at_ms;
+	answer_commit(w);
+	clock_pass(1000 * 1000);
+	apply_lost(w->apply);
+	until(w, w->commit.done != NULL);
+	assert_true((rest = place_of(w, STORE_REST, ip)) >= 0);
+	assert_string_equal(w->commit.batch->ops[rest].key, gone == 0 ? "shop/s0" : "shop/s1");
+	assert_int_equal(w->commit.batch->ops[rest].freed_at_ms, freed_ms);
+	answer_commit(w);
+	apply_lost(w->apply);
+	change(w, gone, 30001);
+	until(w, w->commit.done != NULL);
+	assert_true(place_of(w, STORE_PUT, ip) > place_of(w, STORE_REST, ip));
+	answer_commit(w);
+	change(w, gone, 0);
+	until(w, w->commit.done != NULL);
+	answer_commit(w);
+	change(w, gone, 30001);
+	apply_lost(w->apply); /* the change waits already */
+	until(w, w->commit.done != NULL);
+	assert_true(place_of(w, STORE_PUT, ip) >= 0);
+	assert_int_equal(place_of(w, STORE_REST, ip), -1);
+	answer_commit(w);
+}
+
 /* A service without an address has endpoints, by its ClusterIP: they follow what the node is. */
 static void
 without_address_it_follows_the_site(void **state)
@@ -377,6 +425,7 @@ main(void)
 		CASE(a_scan_changes_no_later_view),
 		CASE(a_scan_brings_no_deleted_service_back),
 		CASE(a_scan_gives_an_address),
+		CASE(what_rests_is_written_to_a_new_file),
 		CASE(without_address_it_follows_the_site),
 		CASE(notes_that_wait_are_as_many_as_their_names),
 	};

@@ -156,6 +156,11 @@ other_nodes(void **state)
 	assert_null(found(PEERS("", "ready", ""), "peers-nat"));
 	assert_string_equal(found(PEERS("taken", "", ""), "peers-door"),
 		"other nodes cannot dial this one: taken");
+	assert_string_equal(
+		found(TUNNEL("true", "open", "",
+			      ",\"peers\":{\"floods\":{\"cut\":1,\"trouble\":\"node b floods\"}}"),
+			"peers-floods"),
+		"node b floods");
 	assert_string_equal(found(PEERS("", "the hub is old", ""), "peers-nat"),
 		"no node is met across NAT (mesh.direct: nat): the hub is old");
 	assert_null(

@@ -9,11 +9,14 @@
 #include <cmocka.h>
 
 #include "base/core/log.h"
+#include "base/http/frame_budget.h"
 #include "base/os/addresses.h"
 #include "base/tls/pki.h"
 #include "model/view.h"
 #include "tests/fake/clock.h"
 #include "tests/unit/patience.h"
+#include "tunnel/h2/session_private.h"
+#include "tunnel/node/floods.h"
 #include "tunnel/node/node_door.h"
 
 struct bed {
@@ -518,7 +521,20 @@ lines_of(FILE *log, const char *word)
 	return n;
 }
 
-/* Not with lines in the log, and not with the time of the one that serves. */
+static const char *
+floods_of(const struct bed *b)
+{
+	static char text[512];
+	struct buf out;
+
+	buf_init(&out, BUF_UNLIMITED);
+	node_door_floods(b->door, &out);
+	snprintf(text, sizeof text, "%s", buf_str(&out));
+	buf_fini(&out);
+	return text;
+}
+
+/* Not with lines in the log, and not with the time of the one that serves; and it is named. */
 static void
 who_gives_up_flows_costs_little(void **state)
 {
@@ -540,16 +556,56 @@ who_gives_up_flows_costs_little(void **state)
 	log_setup(LOG_LEVEL_INFO, LOG_FORMAT_TEXT);
 	while (waves++ < WAVES)
 		wave(b, s, WAVE);
+	assert_int_equal(node_door_sum(b->door).of.rests, 0);
+	assert_string_equal(floods_of(b), "{\"cut\":0}");
+	while (node_door_sum(b->door).of.rests == 0 && waves++ < 10 * WAVES)
+		wave(b, s, WAVE);
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
 	dup2(saved, STDERR_FILENO);
 	close(saved);
+	assert_in_range(node_door_sum(b->door).of.rests, 1, waves);
 	assert_int_equal(
 		lines_of(log, "flow ended caller=\"node:edge-1\""), STREAM_SERVER_PEER_LINES);
+	assert_in_range(lines_of(log,
+				"and is read later: update its agent, or see what its pods "
+				"dial node=edge-1"),
+		1, waves);
 	fclose(log);
-	assert_int_equal(node_door_sum(b->door).of.rests, 0);
-	while (node_door_sum(b->door).of.rests == 0 && waves++ < 10 * WAVES)
-		wave(b, s, WAVE);
-	assert_in_range(node_door_sum(b->door).of.rests, 1, waves);
+	assert_non_null(strstr(floods_of(b), "node edge-1 asks for connections and gives them up"));
+}
+
+/* Frames of no known type: its session is cut, and the next one is refused for a while. */
+static void
+who_floods_is_kept_out(void **state)
+{
+	enum { FRAMES = 1000 };
+	static uint8_t frames[FRAMES][FRAME_BUDGET_HEAD];
+	struct bed *b = *state;
+	struct transport *wire;
+	struct session *s;
+
+	for (size_t i = 0; i < FRAMES; i++)
+		frames[i][3] = 0x77;
+	certify(b, "edge-1", "edge-2", false);
+	until(b, ask(b, true) != NULL);
+	s = ask(b, true);
+	until(b, session_is_settled(s) && sessions(b) == 1);
+	wire = s->wire;
+	for (unsigned n = 0; n < FRAME_BUDGET_BURST + 2 * FRAME_BUDGET_RATE; n += FRAMES) {
+		until(b,
+			sessions(b) == 0 ||
+				(wire->ops->gather(wire, frames, sizeof frames) == sizeof frames &&
+					wire->ops->send(wire) == 0));
+	}
+	until(b, sessions(b) == 0);
+	assert_non_null(strstr(
+		floods_of(b), "{\"cut\":1,\"trouble\":\"node edge-1 floods this node with frames"));
+	pass(b, FLOODS_REST_MS / 2000);
+	ask(b, true);
+	pass(b, FLOODS_REST_MS / 4000);
+	assert_int_equal(sessions(b), 0);
+	until(b, (pass(b, 1), ask(b, true) != NULL));
+	until(b, sessions(b) == 1);
 }
 
 int
@@ -571,6 +627,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(an_expired_certificate, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			who_holds_all_memory_is_refused_alone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_floods_is_kept_out, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(who_gives_up_flows_costs_little, set_up, tear_down),
 	};
 

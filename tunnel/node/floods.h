@@ -1,15 +1,17 @@
 /*
- * Blocks nodes whose connection was cut because of frames that carry nothing
- * (base/http/frame_budget.h): they get no tunnel for FLOODS_REST_MS, or they would continue in a
- * new one at the cost of a handshake. Remembers the last FLOODS_MOST nodes, and which node was read
- * later last, as it gives up what it has asked for too often. On the hub's loop.
+ * For whoever nodes connect to, a hub or another node: blocks nodes whose connection was cut
+ * because of frames that carry nothing (base/http/frame_budget.h). They get no other one for
+ * FLOODS_REST_MS, or they would continue in it at the cost of a handshake. Remembers the last
+ * FLOODS_MOST nodes, and which node was read later last, as it gives up what it has asked for too
+ * often. On one loop.
  *
+ *	floods = floods_new("hub");
  *	floods_note(floods, "edge-1", now_ms);
  *	if (floods_rests(floods, "edge-1", now_ms))
  *		refuse;
  */
-#ifndef EDGEWAY_HUB_PORT_FLOODS_H
-#define EDGEWAY_HUB_PORT_FLOODS_H
+#ifndef EDGEWAY_TUNNEL_NODE_FLOODS_H
+#define EDGEWAY_TUNNEL_NODE_FLOODS_H
 
 #include "base/core/metric.h"
 
@@ -17,7 +19,8 @@ enum { FLOODS_REST_MS = 10 * 1000, FLOODS_MOST = 64 };
 
 struct floods;
 
-struct floods *floods_new(void);
+/* flooded: what it is for the text about a node, "hub" or "node"; static. */
+struct floods *floods_new(const char *flooded);
 void floods_free(struct floods **f);
 /* The node's connection was cut. */
 void floods_note(struct floods *f, const char *node, uint64_t now_ms);

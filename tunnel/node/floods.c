@@ -1,4 +1,4 @@
-#include "hub/port/floods.h"
+#include "tunnel/node/floods.h"
 
 #include <string.h>
 
@@ -7,6 +7,7 @@
 enum { TOLD_MS = 60 * 60 * 1000 }; /* how long a cut is reported */
 
 struct floods {
+	const char *flooded;
 	struct {
 		char *node;
 		uint64_t cut_ms;
@@ -17,9 +18,12 @@ struct floods {
 };
 
 struct floods *
-floods_new(void)
+floods_new(const char *flooded)
 {
-	return xcalloc(1, sizeof(struct floods));
+	struct floods *f = xcalloc(1, sizeof *f);
+
+	f->flooded = flooded;
+	return f;
 }
 
 void
@@ -73,9 +77,9 @@ floods_trouble(const struct floods *f, uint64_t now_ms)
 		f->slowed != NULL && (f->cut == 0 || f->slowed_ms > f->last[at].cut_ms);
 
 	if (f->cut > 0 && !slowed_last && now_ms - f->last[at].cut_ms < TOLD_MS)
-		return xasprintf("node %s floods this hub with frames that carry nothing: its "
-				 "tunnel was cut %llu s ago",
-			f->last[at].node,
+		return xasprintf("node %s floods this %s with frames that carry nothing: its "
+				 "connection was cut %llu s ago",
+			f->last[at].node, f->flooded,
 			(unsigned long long)((now_ms - f->last[at].cut_ms) / 1000));
 	if (f->slowed != NULL && now_ms - f->slowed_ms < TOLD_MS)
 		return xasprintf("node %s asks for connections and gives them up, thousands a "

@@ -1,6 +1,6 @@
 /* Which nodes get no tunnel after a flood, for how long, and what is told of them. Found by
  * tests/mutation. */
-#include "hub/port/floods.h"
+#include "tunnel/node/floods.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ check_metrics(const struct floods *f, const char *cut, const char *slowed)
 static void
 a_node_rests_for_its_time(void **state)
 {
-	struct floods *f = floods_new();
+	struct floods *f = floods_new("hub");
 
 	(void)state;
 	assert_false(floods_rests(NULL, "edge-1", START_MS)); /* a hub without them */
@@ -60,7 +60,7 @@ a_node_rests_for_its_time(void **state)
 static void
 the_last_ones_rest(void **state)
 {
-	struct floods *f = floods_new();
+	struct floods *f = floods_new("hub");
 	char node[32];
 
 	(void)state;
@@ -75,7 +75,7 @@ the_last_ones_rest(void **state)
 	}
 	check_state(f, START_MS,
 		"{\"cut\":65,\"trouble\":\"node edge-64 floods this hub with frames that carry "
-		"nothing: its tunnel was cut 0 s ago\"}");
+		"nothing: its connection was cut 0 s ago\"}");
 	floods_free(&f);
 }
 
@@ -83,7 +83,7 @@ the_last_ones_rest(void **state)
 static void
 the_last_one_is_told(void **state)
 {
-	struct floods *f = floods_new();
+	struct floods *f = floods_new("hub");
 
 	(void)state;
 	check_state(f, START_MS, "{\"cut\":0}");
@@ -96,7 +96,7 @@ the_last_one_is_told(void **state)
 	floods_note(f, "edge-2", START_MS);
 	check_state(f, START_MS + HOUR_MS - 1,
 		"{\"cut\":2,\"trouble\":\"node edge-2 floods this hub with frames that carry "
-		"nothing: its tunnel was cut 3599 s ago\"}");
+		"nothing: its connection was cut 3599 s ago\"}");
 	floods_slowed(f, "edge-3", 1, START_MS + 3000);
 	check_state(f, START_MS + HOUR_MS,
 		"{\"cut\":2,\"trouble\":\"node edge-3 asks for connections and gives them up, "
