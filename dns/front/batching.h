@@ -4,10 +4,13 @@
  * tenth of a millisecond lets many share that cost.
  *
  *	at once ──► gathering	BATCHING_BUSY_PER_MS and more in a window
- *	gathering ──► at once	less than half of that, or less than three quarters of the
- *				rate before: clients that wait for each answer before they
+ *	gathering ──► at once	less than half of that, or an eighth less than before, or
+ *				than is usual since: clients that wait for each answer before they
  *				ask again ask less when answers take longer. The next try
- *				is then put off, ever longer.
+ *				is then put off, ever longer unless this one was proven.
+ *
+ * Rates are moving averages: other programs on the CPUs make that of a single window fall by half,
+ * whether we gather or not.
  *
  * Pure: the caller supplies the clock.
  *
@@ -21,6 +24,7 @@
 enum {
 	BATCHING_BUSY_PER_MS = 20,
 	BATCHING_WINDOW_MS = 20,
+	BATCHING_PROVEN_MS = 200, /* what gathering itself costs has shown by then */
 	BATCHING_PUT_OFF_MIN_MS = 50,
 	BATCHING_PUT_OFF_MAX_MS = 1000,
 };
@@ -29,7 +33,8 @@ struct batching { /* starts all zero */
 	bool gathering;
 	uint64_t since_ms; /* start of the window */
 	unsigned n; /* queries in the window so far */
-	unsigned best; /* the rate before we began to gather, or the best one since */
+	unsigned rate; /* the average of the last windows; 0: none yet */
+	unsigned usual; /* the rate before we began to gather, which follows slowly */
 	uint64_t began_ms;
 	uint64_t not_before_ms;
 	uint64_t put_off_ms;
