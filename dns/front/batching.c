@@ -21,7 +21,7 @@ batching_decide(struct batching *p, uint64_t now_ms, unsigned rate)
 	if (!p->gathering) {
 		if (rate < BUSY) {
 			p->rate = 0;
-		} else if (now_ms >= p->not_before_ms) {
+		} else if (now_ms >= p->not_before_ms && p->n < BATCHING_MANY * p->reads) {
 			p->gathering = true;
 			p->began_ms = now_ms;
 			p->usual = p->rate;
@@ -44,10 +44,11 @@ batching_note(struct batching *p, uint64_t now_ms, unsigned n)
 	uint64_t took_ms = now_ms - p->since_ms;
 
 	p->n += n;
+	p->reads++;
 	if (took_ms < BATCHING_WINDOW_MS)
 		return p->gathering;
 	batching_decide(p, now_ms, (unsigned)((uint64_t)p->n * RATE_MS / took_ms));
 	p->since_ms = now_ms;
-	p->n = 0;
+	p->n = p->reads = 0;
 	return p->gathering;
 }
