@@ -10,6 +10,7 @@ enum {
 	TTLS_MAX = 256,
 	MALLOC_BYTES = 16, /* malloc's overhead, roughly */
 	SOA_FIXED = 20,
+	GREEDY_PART = 4, /* a client is greedy with more than a quarter of what is protected */
 };
 
 struct entry {
@@ -19,14 +20,16 @@ struct entry {
 	uint64_t stored_ms, expires_ms;
 	uint64_t rest_ms; /* stale; upstream is not asked before this time */
 	uint16_t key_len, len, n_ttls; /* len 0: a remembered failure */
-	uint8_t segment; /* enum segment_id */
+	uint8_t segment; /* PROBATION, or PROTECTED + the slot of a client */
 	uint8_t bytes[]; /* the key, the answer, two octets for each TTL's offset in the answer */
 };
 
 /* A segmented LRU. An entry begins in PROBATION, which alone makes room for new ones: a flood of
  * names of which each is asked once evicts nothing but itself. An answer that is asked for again is
- * PROTECTED. That segment is bounded: its least recently used entry goes back to probation. */
-enum segment_id { PROBATION, PROTECTED, SEGMENTS };
+ * protected. What is protected is bounded, and shared as in stochastic fair queueing: there is a
+ * segment for each of many slots, to which clients are hashed, and when all together are too large,
+ * the least recently used entry of the largest goes back to probation. */
+enum { PROBATION, PROTECTED, SLOTS = 128, SEGMENTS = PROTECTED + SLOTS };
 
 struct segment {
 	struct entry *oldest, *newest;
@@ -35,6 +38,7 @@ struct segment {
 
 struct cache {
 	struct cache_limits limits, protected; /* the latter are three quarters */
+	struct cache_limits held; /* by all segments */
 	uint64_t seed;
 	struct entry **buckets; /* allocated with the first entry */
 	size_t n_buckets; /* a power of two */
@@ -43,7 +47,8 @@ struct cache {
 };
 
 void
-cache_key_init(struct cache_key *key, const struct dns_query *q, const struct dns_target *target)
+cache_key_init(struct cache_key *key, const struct dns_query *q, const struct dns_target *target,
+	uint64_t client)
 {
 	const uint8_t *name = target != NULL ? target->name : q->name;
 	size_t len = target != NULL ? target->len : q->name_len;
@@ -58,6 +63,7 @@ cache_key_init(struct cache_key *key, const struct dns_query *q, const struct dn
 		key->bytes[KEY_NAME + i] = c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c;
 	}
 	key->len = (uint16_t)(KEY_NAME + len);
+	key->client = client;
 }
 
 void
@@ -143,7 +149,7 @@ segment_remove(struct cache *c, struct entry *e)
 }
 
 static void
-segment_add(struct cache *c, struct entry *e, enum segment_id id)
+segment_add(struct cache *c, struct entry *e, unsigned id)
 {
 	struct segment *s = &c->segments[id];
 
@@ -159,18 +165,46 @@ segment_add(struct cache *c, struct entry *e, enum segment_id id)
 	s->bytes += entry_bytes(e);
 }
 
-static void
-cache_protect(struct cache *c, struct entry *e)
+static bool
+cache_gone(const struct entry *e, uint64_t now_ms)
 {
-	const struct segment *s = &c->segments[PROTECTED];
+	uint64_t beyond_ms = e->len > 0 ? CACHE_STALE_S * UINT64_C(1000) : 0;
 
+	return now_ms >= e->expires_ms + beyond_ms;
+}
+
+/* The entry that is protected no longer when all together are too many. */
+static struct entry *
+cache_least_protected(const struct cache *c, uint64_t now_ms)
+{
+	const struct segment *largest = &c->segments[PROTECTED];
+
+	for (const struct segment *s = largest; s < c->segments + SEGMENTS; s++) {
+		if (s->oldest != NULL && cache_gone(s->oldest, now_ms))
+			return s->oldest;
+		if (s->bytes > largest->bytes)
+			largest = s;
+	}
+	return largest->oldest;
+}
+
+static void
+cache_protect(struct cache *c, struct entry *e, uint64_t client, uint64_t now_ms)
+{
+	const struct segment *probation = &c->segments[PROBATION];
+	unsigned id = e->segment;
+
+	/* Nobody draws into its own share what is safe in another's; but what a greedy client has
+	 * taken, whoever uses it gets. */
+	if (id == PROBATION || c->segments[id].bytes > c->protected.bytes / GREEDY_PART)
+		id = PROTECTED + (unsigned)(hash64(&client, sizeof client, c->seed) % SLOTS);
 	segment_remove(c, e);
-	segment_add(c, e, PROTECTED);
-	while (s->n > c->protected.entries || s->bytes > c->protected.bytes) {
-		struct entry *oldest = s->oldest;
-
-		segment_remove(c, oldest);
-		segment_add(c, oldest, PROBATION);
+	segment_add(c, e, id);
+	while (c->held.entries - probation->n > c->protected.entries ||
+		c->held.bytes - probation->bytes > c->protected.bytes) {
+		e = cache_least_protected(c, now_ms);
+		segment_remove(c, e);
+		segment_add(c, e, PROBATION);
 	}
 }
 
@@ -183,6 +217,8 @@ cache_drop(struct cache *c, struct entry *e)
 		at = &(*at)->chain;
 	*at = e->chain;
 	segment_remove(c, e);
+	c->held.entries--;
+	c->held.bytes -= entry_bytes(e);
 	free(e);
 }
 
@@ -193,6 +229,7 @@ cache_keep(struct cache *c, const struct cache_key *key, struct entry *e)
 {
 	struct entry *old = cache_find_entry(c, key), **at;
 	bool again = old != NULL && old->len > 0;
+	unsigned id = old != NULL ? old->segment : PROBATION;
 
 	if (old != NULL)
 		cache_drop(c, old);
@@ -204,9 +241,11 @@ cache_keep(struct cache *c, const struct cache_key *key, struct entry *e)
 	at = bucket_of(c, e->hash);
 	e->chain = *at;
 	*at = e;
-	segment_add(c, e, PROBATION);
+	segment_add(c, e, id);
+	c->held.entries++;
+	c->held.bytes += entry_bytes(e);
 	if (again)
-		cache_protect(c, e);
+		cache_protect(c, e, key->client, e->stored_ms);
 	while (cache_entries(c) > c->limits.entries || cache_bytes(c) > c->limits.bytes) {
 		cache_drop(c, c->segments[PROBATION].oldest);
 		c->evicted++;
@@ -360,14 +399,6 @@ copy_out(const struct entry *e, uint64_t now_ms, struct cache_answer *answer)
 	}
 }
 
-static bool
-cache_gone(const struct entry *e, uint64_t now_ms)
-{
-	uint64_t beyond_ms = e->len > 0 ? CACHE_STALE_S * UINT64_C(1000) : 0;
-
-	return now_ms >= e->expires_ms + beyond_ms;
-}
-
 enum cache_state
 cache_find(
 	struct cache *c, const struct cache_key *key, uint64_t now_ms, struct cache_answer *answer)
@@ -383,7 +414,7 @@ cache_find(
 	}
 	if (e->len == 0)
 		return CACHE_FAILED;
-	cache_protect(c, e);
+	cache_protect(c, e, key->client, now_ms);
 	copy_out(e, now_ms, answer);
 	if (now_ms < e->expires_ms)
 		return CACHE_FRESH;
@@ -412,13 +443,13 @@ cache_expire(struct cache *c, uint64_t now_ms)
 size_t
 cache_entries(const struct cache *c)
 {
-	return c->segments[PROBATION].n + c->segments[PROTECTED].n;
+	return c->held.entries;
 }
 
 size_t
 cache_bytes(const struct cache *c)
 {
-	return c->segments[PROBATION].bytes + c->segments[PROTECTED].bytes;
+	return c->held.bytes;
 }
 
 uint64_t

@@ -9,11 +9,12 @@
  * cached: answers to another question, truncated answers, answers with TTL 0, rcodes other than
  * NOERROR and NXDOMAIN, negative answers without SOA.
  *
- * The least recently used entries are evicted, those first that nobody has asked for again: one
- * client's flood of random names does not evict what is in use, nor its expired copies.
+ * The least recently used entries are evicted, those first that nobody has asked for again, then
+ * those of the client that has most: one client's flood of random names does not evict what others
+ * use, nor its expired copies, however often it asks for each.
  *
  *	cache_new(&c, &limits, seed);
- *	cache_key_init(&key, &query, NULL);
+ *	cache_key_init(&key, &query, NULL, client);
  *	if (cache_find(c, &key, now_ms, &answer) != CACHE_FRESH)
  *		... ask, then cache_put(c, &key, bytes, len, now_ms) or cache_fail(c, &key, now_ms)
  */
@@ -32,15 +33,17 @@ enum {
 };
 
 /* Type, class, the other bits of the query that change the answer (RD, AD, CD, DO), and the name in
- * lower case. */
+ * lower case. `client` asks (dns_client_key, 0: nobody): the answer is the same for all, but takes
+ * of the client's share. */
 struct cache_key {
+	uint64_t client;
 	uint16_t len;
 	uint8_t bytes[5 + DNS_NAME_MAX];
 };
 
 /* Key of the question that upstream gets for `q`: its own, or the target's (unless NULL). */
-void cache_key_init(
-	struct cache_key *key, const struct dns_query *q, const struct dns_target *target);
+void cache_key_init(struct cache_key *key, const struct dns_query *q,
+	const struct dns_target *target, uint64_t client);
 
 struct cache_limits {
 	size_t entries, bytes;

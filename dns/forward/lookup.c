@@ -74,7 +74,7 @@ on_late(void *arg, const uint8_t *query, size_t query_len, const uint8_t *answer
 
 	if (dns_query_parse(&q, query, query_len) != DNS_PARSE_OK)
 		return;
-	cache_key_init(&key, &q, NULL);
+	cache_key_init(&key, &q, NULL, 0);
 	lookup_keep(l, &key, answer, len);
 }
 
@@ -225,7 +225,7 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 
 static int
 lookup_start_query(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
-	struct pending_query **out)
+	const struct cache_key *key, struct pending_query **out)
 {
 	uint8_t query[DNS_FORWARD_MAX];
 	struct pending_query *fl = xcalloc(1, sizeof *fl), **at;
@@ -238,7 +238,7 @@ lookup_start_query(struct lookup *l, const struct dns_query *q, const struct dns
 	}
 	fl->l = l;
 	fl->last = &fl->first;
-	cache_key_init(&fl->key, q, target);
+	fl->key = *key;
 	fl->hash = hash64(fl->key.bytes, fl->key.len, l->seed);
 	at = flight_at(l, &fl->key, fl->hash);
 	fl->chain = *at;
@@ -265,18 +265,18 @@ stale_will_do(struct lookup *l, const struct dns_query *q, const struct dns_targ
 		return true;
 	if (forward_hopeful(l->forward))
 		return false;
-	if (fl != NULL || lookup_start_query(l, q, target, &fl) == 0)
+	if (fl != NULL || lookup_start_query(l, q, target, key, &fl) == 0)
 		fl->told = true;
 	return true;
 }
 
 bool
 lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
-	struct cache_answer *answer)
+	uint64_t client, struct cache_answer *answer)
 {
 	struct cache_key key;
 
-	cache_key_init(&key, q, target);
+	cache_key_init(&key, q, target, client);
 	switch (cache_find(l->cache, &key, loop_now_ms(l->loop), answer)) {
 	case CACHE_FRESH:
 	case CACHE_FAILED:
@@ -304,7 +304,7 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 	struct pending_query *fl;
 	int rc = 0;
 
-	cache_key_init(&key, q, target);
+	cache_key_init(&key, q, target, client);
 	fl = flight_find(l, &key);
 	if ((fl != NULL && fl->n_waiting >= LOOKUP_WAITERS_MAX) ||
 		!client_quota_take(&l->share, client)) {
@@ -315,7 +315,7 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 		lookup_add(&l->count->joined, 1);
 	} else {
 		lookup_add(&l->count->misses, 1);
-		rc = lookup_start_query(l, q, target, &fl);
+		rc = lookup_start_query(l, q, target, &key, &fl);
 	}
 	if (rc == 0)
 		lookup_join(fl, client, fn, arg);

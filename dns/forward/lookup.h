@@ -11,7 +11,7 @@
  *
  *	lookup_new(&l, loop, mark, counters);
  *	lookup_use(l, upstreams, n);
- *	if (!lookup_now(l, &query, NULL, &answer))
+ *	if (!lookup_now(l, &query, NULL, client, &answer))
  *		lookup_wait(l, &query, NULL, client, on_answer, me);
  *	lookup_free(&l);	// waiting clients get a stale answer, or none
  */
@@ -55,11 +55,11 @@ void lookup_use(struct lookup *l, const struct addr *upstreams, size_t n);
 
 /* True: `answer` is an upstream's message for dns/forward/rewrite, or empty (len 0) when no
  * upstream answered a moment ago. `q` was parsed with DNS_PARSE_OK; target: the name whose
- * addresses are wanted instead, or NULL. */
+ * addresses are wanted instead, or NULL; client: dns_client_key. */
 bool lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
-	struct cache_answer *answer);
-/* To be called after lookup_now returned false. client: dns_client_key. fn
- * is called later, see forward_fn; or returns -EBUSY, -ENETUNREACH, -ELOOP. */
+	uint64_t client, struct cache_answer *answer);
+/* To be called after lookup_now returned false. fn is called later, see forward_fn; or returns
+ * -EBUSY, -ENETUNREACH, -ELOOP. */
 int lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	uint64_t client, forward_fn *fn, void *arg);
 

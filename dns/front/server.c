@@ -181,9 +181,10 @@ static void
 forward_query(struct server *s, const struct client *c, const struct asked *by, struct dns_out *to)
 {
 	struct cache_answer known = {.len = 0};
+	uint64_t client = dns_client_key(&c->from);
 
 	if (s->lookup != NULL && by->q->len <= FORWARD_BYTES_MAX) {
-		if (lookup_now(s->lookup, by->q, by->target, &known)) {
+		if (lookup_now(s->lookup, by->q, by->target, client, &known)) {
 			write_forwarded(s, to, by, known.bytes, known.len);
 			server_add(&s->count.outcome[SERVER_CACHED]);
 			return;

@@ -142,7 +142,7 @@ as_cached(struct world *w, const struct dns_query *q, const uint8_t *data, size_
 	struct cache_key key;
 	uint64_t now = w->now_ms += 1000;
 
-	cache_key_init(&key, q, NULL);
+	cache_key_init(&key, q, NULL, now);
 	if (!cache_put(w->cache, &key, data, len, now))
 		return;
 	assert(cache_entries(w->cache) <= 64 && cache_bytes(w->cache) <= 32768);

@@ -19,6 +19,7 @@
 struct fixture {
 	struct cache *cache;
 	struct cache_key key;
+	uint64_t client; /* that asks */
 	struct cache_answer got;
 	struct buf text;
 	uint8_t m[8192];
@@ -56,7 +57,7 @@ key_of(struct cache_key *key, const char *name, unsigned type, unsigned flags, e
 
 	assert_int_equal(
 		dns_query_parse(&q, m, kit_query(m, name, type, flags, edns)), DNS_PARSE_OK);
-	cache_key_init(key, &q, NULL);
+	cache_key_init(key, &q, NULL, 0);
 }
 
 /* An answer to `name` without records; the key is set to its question. */
@@ -102,6 +103,7 @@ put_soa(struct fixture *f, uint32_t ttl_s, uint32_t minimum_s)
 static bool
 keep(struct fixture *f, uint64_t now_ms)
 {
+	f->key.client = f->client;
 	return cache_put(f->cache, &f->key, f->m, f->len, now_ms);
 }
 
@@ -110,8 +112,10 @@ find(struct fixture *f, uint64_t now_ms)
 {
 	static const char *const words[] = {"miss", "fresh ", "failed", "stale ", "resting "};
 	static char said[256];
-	enum cache_state state = cache_find(f->cache, &f->key, now_ms, &f->got);
+	enum cache_state state;
 
+	f->key.client = f->client;
+	state = cache_find(f->cache, &f->key, now_ms, &f->got);
 	snprintf(said, sizeof said, "%s%s", words[state],
 		f->got.len > 0 ? kit_describe(&f->text, f->got.bytes, f->got.len) : "");
 	return said;
@@ -357,7 +361,7 @@ the_least_used_make_room(void **state)
 	assert_false(keep(f, 0));
 }
 
-/* --- one client floods the cache with names of which each is asked once --------------------- */
+/* --- one client floods the cache ------------------------------------------------------------ */
 
 enum { FLOOD = 10000, IN_USE = 100 };
 
@@ -430,6 +434,99 @@ a_flood_of_names_leaves_those_in_use(void **state)
 	for (enum flood kind = FLOOD_NXDOMAIN; kind <= FLOOD_FAILED; kind++) {
 		flood(f, kind, 70000);
 		assert_int_equal(count_found(f, 70000, "stale "), IN_USE);
+	}
+}
+
+/* How another client makes the cache believe that its names are in use. */
+enum twice { ASKED_AGAIN, RENEWED };
+
+static void
+flood_twice(struct fixture *f, enum twice how, uint64_t now_ms)
+{
+	char name[32];
+
+	for (unsigned i = 0; i < FLOOD; i++) {
+		snprintf(name, sizeof name, "y%u-%u.example.org", (unsigned)how, i);
+		begin(f, name, DNS_A, DNS_NOERROR);
+		put_a(f, DNS_SECTION_ANSWER, 900);
+		assert_true(keep(f, now_ms));
+		if (how == RENEWED)
+			assert_true(keep(f, now_ms));
+		else
+			assert_true(memcmp(find(f, now_ms), "fresh ", 6) == 0);
+	}
+}
+
+static void
+a_client_that_asks_twice_evicts_its_own(void **state)
+{
+	struct fixture *f = *state;
+	unsigned i = 0;
+
+	for (f->client = 1; f->client <= 20; f->client++) {
+		resize(f);
+		fill(f, IN_USE, 0);
+		assert_int_equal(count_found(f, 0, "fresh "), IN_USE);
+		f->client += 1000; /* has those renewed, asks for them, and then for its own */
+		fill(f, IN_USE, 0);
+		assert_int_equal(count_found(f, 1000, "fresh "), IN_USE);
+		flood_twice(f, i++ % 2 == 0 ? ASKED_AGAIN : RENEWED, 1000);
+		assert_int_equal(count_found(f, 1000, "fresh "), IN_USE);
+		flood_twice(f, i % 2 == 0 ? ASKED_AGAIN : RENEWED, 70000);
+		f->client -= 1000;
+		assert_int_equal(count_found(f, 70000, "stale "), IN_USE);
+		assert_true(cache_bytes(f->cache) <= LOOKUP_BYTES);
+		assert_true(cache_entries(f->cache) <= LOOKUP_ENTRIES);
+	}
+}
+
+/* A greedy client was the first to ask for what others use. */
+static void
+what_a_greedy_client_has_is_theirs_who_use_it(void **state)
+{
+	struct fixture *f = *state;
+
+	resize(f);
+	f->client = 1;
+	flood_twice(f, ASKED_AGAIN, 0);
+	fill(f, IN_USE, 0);
+	assert_int_equal(count_found(f, 0, "fresh "), IN_USE);
+	f->client = 2;
+	assert_int_equal(count_found(f, 0, "fresh "), IN_USE);
+	f->client = 1;
+	flood_twice(f, RENEWED, 0);
+	assert_int_equal(count_found(f, 0, "fresh "), IN_USE);
+}
+
+/* What nobody can use any more keeps no place from a client that asks for much. */
+static void
+begin_numbered(struct fixture *f, unsigned i)
+{
+	char name[32];
+
+	snprintf(name, sizeof name, "m%u.example.org", i);
+	begin(f, name, DNS_A, DNS_NOERROR);
+	put_a(f, DNS_SECTION_ANSWER, 900);
+}
+
+static void
+what_is_gone_is_nobodys_share(void **state)
+{
+	struct fixture *f = *state;
+
+	f->client = 1;
+	fill(f, 60, 0);
+	for (unsigned i = 0; i < 60; i++)
+		assert_true(has(f, i));
+	f->client = 2;
+	for (unsigned i = 0; i < 75; i++) {
+		begin_numbered(f, i);
+		assert_true(keep(f, 2 * DAY_MS));
+		assert_true(memcmp(find(f, 2 * DAY_MS), "fresh ", 6) == 0);
+	}
+	for (unsigned i = 0; i < 75; i++) {
+		begin_numbered(f, i);
+		assert_true(memcmp(find(f, 2 * DAY_MS), "fresh ", 6) == 0);
 	}
 }
 
@@ -566,6 +663,9 @@ main(void)
 		T(other_upstreams_make_all_answers_stale),
 		T(the_least_used_make_room),
 		T(a_flood_of_names_leaves_those_in_use),
+		T(a_client_that_asks_twice_evicts_its_own),
+		T(what_a_greedy_client_has_is_theirs_who_use_it),
+		T(what_is_gone_is_nobodys_share),
 		T(a_flood_leaves_what_is_renewed),
 		T(those_in_use_change),
 		T(mixed_case_must_come_back),

@@ -210,6 +210,44 @@ a_no_beside_a_dead_one_is_told_soon(void **state)
 	assert_true(worst < 1000);
 }
 
+static void
+ask_numbered(struct bed *f, char letter, unsigned i)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "%c%u.the.quick.brown.fox.jumps.example.org", letter, i);
+	for (unsigned times = 0; times < 2; times++)
+		assert_non_null(strstr(bed_ask(f, name, 1000), "A 192.0.2.1"));
+}
+
+/* A client that asks each of its names twice leaves what others have in the cache. */
+static void
+one_client_cannot_take_the_cache(void **state)
+{
+	struct bed *f = *state;
+	const struct addr from = addr_ipv4(INADDR_LOOPBACK + 1, 0);
+	int modest = f->client, greedy[16]; /* so many that each worker gets many */
+	unsigned before;
+
+	f->up[0].ttl_s = 255;
+	bed_start(f);
+	for (unsigned i = 0; i < 10; i++)
+		ask_numbered(f, 'm', i);
+	for (size_t i = 0; i < ARRAY_LEN(greedy); i++)
+		assert_int_equal(sock_udp(&from, 0, &greedy[i], NULL), 0);
+	for (unsigned i = 0; i < LOOKUP_ENTRIES * 3; i++) {
+		f->client = greedy[i % ARRAY_LEN(greedy)];
+		ask_numbered(f, 'g', i);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(greedy); i++)
+		close(greedy[i]);
+	f->client = modest;
+	before = f->up[0].asked;
+	for (unsigned i = 0; i < 10; i++)
+		ask_numbered(f, 'm', i);
+	assert_int_equal(f->up[0].asked, before);
+}
+
 /* Beside a pod that asks for names that nobody answers, the others get their answers. */
 static void
 one_client_cannot_take_all_places(void **state)
@@ -463,6 +501,7 @@ main(void)
 		T(a_late_answer_is_kept),
 		T(a_no_beside_a_dead_one_is_told_soon),
 		T(one_client_cannot_take_all_places),
+		T(one_client_cannot_take_the_cache),
 		T(those_who_wait_are_bounded),
 		T(servfail_when_nothing_answers),
 	};
