@@ -78,8 +78,7 @@ h2_upstream_leave(struct h2_stream *st, uint32_t code)
 	if (u == NULL)
 		return;
 	if (st->up_id != 0) {
-		if (code != H2_NO_ERROR && h2_is_sent(u->link.h2, st->up_id) &&
-			++u->resets >= RESETS_MAX)
+		if (h2_is_sent(u->link.h2, st->up_id) && ++u->resets >= RESETS_MAX)
 			u->retired = true;
 		h2_forget(u->link.h2, st->up_id);
 		h2_reset(u->link.h2, st->up_id, code); /* nothing is sent if it is closed */
