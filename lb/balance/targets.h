@@ -63,6 +63,7 @@ struct target {
 	struct upstream_conn *h2_dial;
 	uint64_t no_h2_ms; /* until then it is known to speak HTTP/1 alone */
 	uint32_t h2_streams; /* in one session, as it said last; 0: not known */
+	unsigned h2_idle; /* sessions without streams */
 	struct node ejected; /* in targets_ejected() from its ejection until it works again */
 	uint64_t ejected_ms, probe_ms; /* time of the ejection; time of probe.c's next try */
 	unsigned n_idle;

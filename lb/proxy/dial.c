@@ -55,6 +55,26 @@ dial_out_of_resources(struct exchange *ex, int rc)
 		strerror(-rc));
 }
 
+/* Has the client its share of connections? A session more would be one. */
+static bool
+dial_over_quota(struct exchange *ex, const struct target *t)
+{
+	const struct downstream *f = ex->downstream;
+	struct worker *w = f->worker;
+	char client[IP_TEXT_MAX];
+
+	if (ex->h2 == NULL || h2_upstream_is_first(t) ||
+		fair_share_room(w->lb->connections, f->slot) > 0)
+		return false;
+	ex->out_of_resources = true;
+	count(&w->counters.out_of_resources, 1);
+	log_limited(LOG_LEVEL_WARN, 10, "lb",
+		"opened no further connection to an endpoint, its client has too many; raise "
+		"LimitNOFILE if it needs them client=%s",
+		ip_text(&f->client, client));
+	return true;
+}
+
 /* Begins a connection to one of the endpoint's addresses, which is tried first from now on. The
  * in-flight count is that of pick_next(). */
 static int
@@ -122,6 +142,8 @@ dial_attempt(struct exchange *ex, struct target *t)
 	}
 	if (!target_may_dial(t))
 		return DIAL_HELD;
+	if (dial_over_quota(ex, t))
+		return DIAL_FAILED;
 	rc = dial_connect(ex, t, other);
 	if (rc < 0 && !sock_short_of(rc) && target_has_other(t)) {
 		rc = dial_connect(ex, t, !other);

@@ -35,6 +35,8 @@ h2_stream_held(const struct h2_stream *st)
 	size_t n = sizeof *st + st->to_endpoint.size + st->to_client.size +
 		st->trailers_up.text.size + st->trailers_down.text.size;
 
+	if (st->up != NULL)
+		n += h2_upstream_held(st->up) / st->up->n_streams;
 	return st->ex != NULL ? n + sizeof *st->ex + st->ex->head.size : n;
 }
 

@@ -24,6 +24,7 @@ enum {
 	/* Endpoints end a connection with many of them (CVE-2023-44487), Netty at the 200th in
 	 * 30 s, and with it what other clients have there. */
 	RESETS_MAX = 100,
+	IDLE_MAX = 32, /* sessions without streams of one endpoint: each costs pages of memory */
 	FRAME_HEAD_BYTES = 9,
 	FRAME_SETTINGS = 4,
 };
@@ -35,6 +36,8 @@ upstream_settle(struct h2_upstream *u)
 {
 	struct upstream_conn *b = u->conn;
 
+	if (++b->target->h2_idle > IDLE_MAX)
+		u->retired = true;
 	h2_link_touch(&u->link);
 	u->watched = false;
 	expiry_set(&b->worker->expiries, &b->expiry, SPAN_POOL, b->worker->now_ms);
@@ -46,8 +49,19 @@ h2_upstream_join(struct h2_upstream *u, struct h2_stream *st)
 	st->up = u;
 	st->up_id = 0;
 	list_add_before(&u->streams, &st->up_node);
-	if (u->n_streams++ == 0 && !u->watched)
+	if (u->n_streams++ > 0)
+		return;
+	u->conn->target->h2_idle--;
+	if (u->conn->placed)
+		upstream_conn_place(u->conn, st->client->downstream);
+	if (!u->watched)
 		expiry_cancel(&u->conn->expiry);
+}
+
+size_t
+h2_upstream_held(const struct h2_upstream *u)
+{
+	return sizeof *u + sizeof *u->conn + h2_held(u->link.h2) + u->conn->peer.out.size;
 }
 
 /* The request's part of the endpoint, given by pick_next(). */
@@ -78,8 +92,7 @@ h2_upstream_leave(struct h2_stream *st, uint32_t code)
 	if (u == NULL)
 		return;
 	if (st->up_id != 0) {
-		if (code != H2_NO_ERROR && h2_is_sent(u->link.h2, st->up_id) &&
-			++u->resets >= RESETS_MAX)
+		if (h2_is_sent(u->link.h2, st->up_id) && ++u->resets >= RESETS_MAX)
 			u->retired = true;
 		h2_forget(u->link.h2, st->up_id);
 		h2_reset(u->link.h2, st->up_id, code); /* nothing is sent if it is closed */
@@ -328,6 +341,7 @@ h2_upstream_adopt(struct upstream_conn *b)
 	}
 	b->h2 = u;
 	list_add_before(&t->h2, &u->node);
+	t->h2_idle++;
 	h2_link_open(&u->link, w, &b->peer,
 		&(struct h2_setup){.role = H2_CLIENT, .events = &events, .arg = u}, on_flushed);
 	expiry_set(&w->expiries, &b->expiry, SPAN_POOL, w->now_ms);
@@ -344,6 +358,7 @@ h2_upstream_free(struct upstream_conn *b)
 	struct h2_upstream *u = b->h2;
 
 	upstream_lose(u, H2_LOST_CONNECTION);
+	b->target->h2_idle--;
 	list_del(&u->node);
 	h2_link_close(&u->link);
 	b->h2 = NULL;

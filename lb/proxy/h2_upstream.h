@@ -7,7 +7,12 @@
  * A session that ends, that its endpoint sends away (GOAWAY), or in which many streams were reset,
  * takes no further streams; those that the endpoint has not processed go elsewhere. One that
  * acknowledges nothing is left like an HTTP/1 connection (dial.h). Without streams it ends after
- * SPAN_POOL. On the worker's loop.
+ * SPAN_POOL, or at once if the endpoint has many such.
+ *
+ * What a session holds is charged to the clients of its streams, by their number. A client's place
+ * in lb->connections has a descriptor for one endpoint (listener.c), so a session beyond the
+ * endpoint's first one takes a place more: that of the client that dials it, or whose stream is the
+ * first in it later. On the worker's loop.
  */
 #ifndef EDGEWAY_LB_PROXY_H2_UPSTREAM_H
 #define EDGEWAY_LB_PROXY_H2_UPSTREAM_H
@@ -34,6 +39,14 @@ struct h2_upstream {
  * DIAL_WAIT: it waits for a dial of another one; DIAL_FAILED: t is not asked. Takes the in-flight
  * count of pick_next() unless DIAL_FAILED. */
 bool h2_upstream_take(struct exchange *ex, struct target *t, enum dial *result);
+/* There is no session with t, and none is dialled. */
+static inline bool
+h2_upstream_is_first(const struct target *t)
+{
+	return list_empty(&t->h2) && t->h2_dial == NULL;
+}
+/* Bytes that the session holds. */
+size_t h2_upstream_held(const struct h2_upstream *u);
 /* The endpoint speaks HTTP/1 alone, as far as is known for a while. */
 void h2_upstream_is_http1(struct target *t, uint64_t now_ms);
 /* A dial has begun for which others may wait; it is over, or takes long. */

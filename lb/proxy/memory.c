@@ -8,6 +8,8 @@
 #include "base/os/cgroup.h"
 #include "lb/proxy/access_log.h"
 #include "lb/proxy/h2_client.h"
+#include "lb/proxy/h2_stream.h"
+#include "lb/proxy/h2_upstream.h"
 #include "lb/proxy/proxy.h"
 
 /*
@@ -269,6 +271,26 @@ memory_of_socket(const struct peer *p)
 	return info[SK_MEMINFO_RMEM_ALLOC] + info[SK_MEMINFO_WMEM_QUEUED];
 }
 
+/* Its streams' parts of the sessions that carry them. */
+static uint32_t
+memory_of_sessions(const struct h2_client *c)
+{
+	const struct h2_upstream *last = NULL;
+	uint32_t n = 0, each = 0;
+
+	for (struct node *at = c->streams.next; at != &c->streams; at = at->next) {
+		const struct h2_upstream *u = container_of(at, struct h2_stream, node)->up;
+
+		if (u != NULL && u != last) {
+			each = memory_of_socket(&u->conn->peer);
+			each = MIN(each, (uint32_t)MEMORY_SOCKETS_MOST) / u->n_streams;
+		}
+		n += u != NULL ? each : 0;
+		last = u;
+	}
+	return n;
+}
+
 static void
 memory_look_at(struct downstream *f)
 {
@@ -277,6 +299,8 @@ memory_look_at(struct downstream *f)
 	if (f->ex != NULL && f->ex->upstream != NULL && !f->ex->upstream->connecting)
 		n += memory_of_socket(&f->ex->upstream->peer);
 	n = MIN(n, (uint32_t)MEMORY_SOCKETS_MOST);
+	if (f->h2 != NULL)
+		n += memory_of_sessions(f->h2);
 	memory_charge(f, MEMORY_SOCKETS, n < MEMORY_SOCKETS_LEAST ? 0 : n);
 }
 

@@ -5,8 +5,12 @@
 
 #include "base/core/log.h"
 #include "lb/proxy/access_log.h"
+#include "lb/proxy/dial.h"
+#include "lb/proxy/exchange.h"
 #include "lb/proxy/h2_client.h"
 #include "lb/proxy/h2_stream.h"
+#include "lb/proxy/h2_upstream.h"
+#include "lb/proxy/pool.h"
 #include "lb/proxy/proxy.h"
 #include "lb/proxy/relay.h"
 #include "model/local_callers.h"
@@ -24,6 +28,13 @@ bool
 permit_backend(const struct downstream *f, const struct service *s, uint64_t *closed)
 {
 	return !s->restricted || permit_judge(f, s, closed);
+}
+
+/* Is an endpoint open, or are none closed? Else there is something else wrong with the service. */
+static bool
+permit_any_open(const struct group *g)
+{
+	return g->key.closed == 0 || balance_count(&g->balance) > 0 || g->port_of->n_endpoints == 0;
 }
 
 /* Moves the client to a group of the same service port that has only the endpoints open to this
@@ -58,8 +69,7 @@ permit_check(struct downstream *f)
 		return false;
 	if (closed != f->group->key.closed && !permit_move(f, closed))
 		return false;
-	return closed == 0 || balance_count(&f->group->balance) > 0 ||
-		f->group->port_of->n_endpoints == 0;
+	return permit_any_open(f->group);
 }
 
 void
@@ -88,14 +98,11 @@ permit_refused(const struct downstream *f, const struct service *s, uint16_t por
 
 /* --- open relays and requests --------------------------------------------------------------- */
 
-/* t: the endpoint in use; NULL: none yet. */
 static bool
 permit_is_closed(const struct group *g, const struct target *t, uint64_t closed)
 {
 	const struct service_port *p = g->port_of;
 
-	if (t == NULL)
-		return closed != g->key.closed;
 	for (size_t i = 0; p != NULL && i < service_port_most(p, true); i++) {
 		const struct endpoint *e = &p->endpoints[i];
 
@@ -106,9 +113,88 @@ permit_is_closed(const struct group *g, const struct target *t, uint64_t closed)
 	return false;
 }
 
-/* May the client call neither the Service that it called, nor that to which a route has led it? */
+/* The endpoint whose connection or session it has; NULL: it waits for one, dials, or has its
+ * answer. */
+static const struct target *
+permit_in_use(const struct exchange *ex)
+{
+	const struct upstream_conn *b = ex->upstream;
+
+	if (ex->h2 != NULL)
+		return ex->h2->up != NULL ? ex->h2->target : NULL;
+	return b != NULL && !b->connecting ? b->target : NULL;
+}
+
+/* Does it wait for, or dial, an endpoint that is closed? */
 static bool
-permit_denies(struct exchange *ex, const struct target *t, char reason[PERMIT_REASON_MAX])
+permit_seeks_closed(const struct exchange *ex, uint64_t closed)
+{
+	const struct group *g = ex->group;
+
+	for (const struct upstream_conn *b = ex->upstream; b != NULL; b = b->rival)
+		if (permit_is_closed(g, b->target, closed))
+			return true;
+	if (ex->h2 != NULL && ex->h2->target != NULL) /* which another request dials */
+		return permit_is_closed(g, ex->h2->target, closed);
+	return ex->waiter.lane != NULL && ex->upstream == NULL && closed != g->key.closed;
+}
+
+/* Its next attempt goes to an endpoint that is open. */
+static void
+permit_regroup(struct exchange *ex, uint64_t closed)
+{
+	struct worker *w = ex->downstream->worker;
+	struct group_key key = ex->group->key;
+	struct group *g;
+
+	key.closed = closed;
+	g = targets_hold(w->targets, w->snapshot, w->epoch, &key);
+	if (g == NULL)
+		return;
+	fair_queue_leave(&ex->waiter); /* that of the former group */
+	exchange_use(ex, g);
+	group_release(&g, w->now_ms);
+}
+
+/* Nothing has been sent: it dials no closed endpoint any more, but another one if there is one. */
+static void
+permit_dial_another(struct exchange *ex, uint64_t closed)
+{
+	for (struct upstream_conn *b = ex->upstream, *next; b != NULL; b = next) {
+		next = b->rival;
+		if (permit_is_closed(ex->group, b->target, closed))
+			upstream_conn_drop(b, exchange_is_relay(ex));
+	}
+	if (ex->h2 != NULL)
+		h2_upstream_unwait(ex->h2);
+	ex->free_retry = true;
+	dial_resume(ex);
+}
+
+/* Brings a request or relay up to these closed gates. Returns false if its endpoint is closed, or
+ * it wants one and all are. */
+static bool
+permit_goes_on(struct exchange *ex, uint64_t closed)
+{
+	const struct target *t = permit_in_use(ex);
+	bool another = t == NULL && permit_seeks_closed(ex, closed);
+
+	if (t != NULL && permit_is_closed(ex->group, t, closed))
+		return false;
+	if (closed != ex->group->key.closed)
+		permit_regroup(ex, closed);
+	if (!another)
+		return true;
+	if (!permit_any_open(ex->group))
+		return false;
+	permit_dial_another(ex, closed);
+	return true;
+}
+
+/* May the client not call the Service that it called, or that to which a route has led it? If it
+ * may, the request goes to open endpoints alone from now on, and may end by that. */
+static bool
+permit_denies(struct exchange *ex, char reason[PERMIT_REASON_MAX])
 {
 	const struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
@@ -123,7 +209,7 @@ permit_denies(struct exchange *ex, const struct target *t, char reason[PERMIT_RE
 	g = ex->group;
 	closed = 0;
 	if (g->service == NULL || !g->service->restricted ||
-		(permit_judge(f, g->service, &closed) && !permit_is_closed(g, t, closed)))
+		(permit_judge(f, g->service, &closed) && permit_goes_on(ex, closed)))
 		return false;
 	permit_refused(f, g->service, g->key.port, reason);
 	return true;
@@ -132,7 +218,7 @@ permit_denies(struct exchange *ex, const struct target *t, char reason[PERMIT_RE
 static bool
 permit_denies_stream(struct h2_stream *st, char *reason)
 {
-	return permit_denies(st->ex, st->target, reason);
+	return permit_denies(st->ex, reason);
 }
 
 void
@@ -144,7 +230,6 @@ permit_recheck(struct worker *w)
 		return;
 	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
 		struct downstream *f = container_of(n, struct downstream, node);
-		const struct upstream_conn *b;
 
 		next = n->next;
 		if (f->ex == NULL && f->h2 == NULL)
@@ -154,8 +239,7 @@ permit_recheck(struct worker *w)
 			h2_client_recheck(f, permit_denies_stream);
 			continue;
 		}
-		b = f->ex->upstream;
-		if (!permit_denies(f->ex, b == NULL || b->connecting ? NULL : b->target, reason))
+		if (!permit_denies(f->ex, reason))
 			continue;
 		if (f->state == DOWNSTREAM_RELAY) {
 			relay_cut(f);

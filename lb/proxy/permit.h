@@ -20,7 +20,8 @@ bool permit_backend(const struct downstream *f, const struct service *s, uint64_
 /* The client may not call it: counts and logs that, and gives the reason in one line. */
 void permit_refused(const struct downstream *f, const struct service *s, uint16_t port,
 	char reason[PERMIT_REASON_MAX]);
-/* The snapshot has changed: ends relays whose client may not call their endpoint any more. */
+/* The snapshot has changed: ends relays and requests whose client may not call their endpoint any
+ * more; what waits for an endpoint, and what is tried again, goes to those that it may call. */
 void permit_recheck(struct worker *w);
 
 #endif

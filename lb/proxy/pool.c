@@ -90,7 +90,23 @@ upstream_conn_new(struct worker *w, int fd, struct target *t, struct exchange *e
 	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
 	peer_open(&b->peer, w->loop, fd, !target_is_far(t), upstream_conn_on_event, b);
 	join_exchange(b, ex);
+	if (b->for_h2 && !h2_upstream_is_first(t))
+		upstream_conn_place(b, ex->downstream);
 	return b;
+}
+
+void
+upstream_conn_place(struct upstream_conn *b, const struct downstream *f)
+{
+	struct fair_share *places = b->worker->lb->connections;
+
+	if (b->placed)
+		fair_share_give(places, b->slot, 1);
+	b->placed = f != NULL;
+	if (f == NULL)
+		return;
+	b->slot = f->slot;
+	fair_share_charge(places, b->slot, 1);
 }
 
 /* Two connections to the two addresses of an endpoint count as one: that to the other address goes
@@ -159,6 +175,7 @@ upstream_conn_drop(struct upstream_conn *b, bool reset)
 {
 	if (b->base.ended)
 		return;
+	upstream_conn_place(b, NULL);
 	h2_upstream_dial_over(b);
 	if (b->h2 != NULL)
 		h2_upstream_free(b);

@@ -24,6 +24,8 @@ void upstream_conn_close(struct upstream_conn *b, bool reset);
 void upstream_conn_drop(struct upstream_conn *b, bool reset);
 /* Its dial has been answered, or is unlikely to be. */
 void upstream_conn_stale(struct upstream_conn *b);
+/* Its descriptor is of this client's share of connections from now on (NULL: of nobody's). */
+void upstream_conn_place(struct upstream_conn *b, const struct downstream *f);
 /* It serves its exchange: the rivals continue without one. */
 void upstream_conn_won(struct upstream_conn *b);
 /* The exchange has a session that others share: its dials go on without it. */

@@ -370,6 +370,8 @@ struct upstream_conn {
 	uint64_t from_ms; /* since when its exchange wanted this endpoint */
 	unsigned pool_generation; /* of the target when it was dialled */
 	uint64_t reused_at; /* loop_looks() when it was taken from the pool; 0: it is new */
+	uint16_t slot; /* while it has a place: of the client that has it */
+	bool placed; /* it has a place of its own in lb->connections: h2_upstream.h */
 	bool connecting;
 	bool filled; /* what was read last filled its buffer: more may wait in the socket */
 	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */

@@ -165,7 +165,8 @@ def test_resets_reach_no_endpoint_for_ever(bed):
     assert len(end.broken) + len(end.whole) - before < FRAMES_MAX / 2
 
 
-def test_resets_of_one_end_no_call_of_another(bed):
+@pytest.mark.parametrize("code", ["CANCEL", "NO_ERROR"])
+def test_resets_of_one_end_no_call_of_another(bed, code):
     """They share a session with the endpoint, which would end it."""
     neighbour, client, end = bed.client(), bed.client(), bed.ends[0]
     stream = neighbour.ask("/long", "POST", body=b"a", end=False)
@@ -173,7 +174,7 @@ def test_resets_of_one_end_no_call_of_another(bed):
         broken = len(end.broken)
         streams = [client.ask(f"/{at}", "POST", end=False) for _ in range(50)]
         assert client.alive()
-        client.put(*map(rst, streams))
+        client.put(*(rst(s, code) for s in streams))
         wait_for("they are reset there", lambda n=broken + 50: len(end.broken) >= n)
     neighbour.send(stream, b"b")
     assert neighbour.reply(stream)[:3:2] == (200, b"ab")

@@ -2,7 +2,8 @@
 import pytest
 
 from h2bed import PEER, Bed, Memory
-from h2kit import END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, Http2, block, data, frame, headers, request, rst, window
+from h2kit import (END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, Http2, block, data, frame, headers, request, rst, settings,
+                   window)
 from httpkit import Wire, socket_of
 
 pytestmark = pytest.mark.skipif(PEER is not None, reason="what the agent alone does")
@@ -92,10 +93,7 @@ def test_clients_of_one_pod_that_read_nothing(bed):
         for _ in range(60):
             answer()
     assert memory.stays() and bed.metric('memory_bytes{memory="own"}') < 9 << 20
-    s = socket_of(bed.pods[1])
-    s.connect(bed.addresses["one"])
-    bed.clients.append(Wire(s))
-    other = Http2(bed.clients[-1]).open()
+    other = other_client(bed)
     stream = other.ask("/other")
     while not other.got[stream]:
         answer()
@@ -132,3 +130,70 @@ def test_an_endpoint_that_reads_nothing(bed):
                            for s in streams))
         assert other.alive()
     assert memory.stays()
+
+
+ONE = {MAX_CONCURRENT_STREAMS: 1}
+
+
+def other_client(bed):
+    """Of another pod."""
+    s = socket_of(bed.pods[1])
+    s.connect(bed.addresses["one"])
+    bed.clients.append(Wire(s))
+    return Http2(bed.clients[-1]).open()
+
+
+def single(bed):
+    """The agent knows that a session with the endpoint takes one stream; it has one."""
+    bed.client().ask("/first")
+    end = bed.accept(0, ONE)
+    while not end.acknowledged:
+        assert end.pump()
+
+
+def test_sessions_of_one_stream(bed):
+    """Its endpoint takes no more in a session and answers none: what the sessions hold is charged to their client."""
+    before, memory = evicted(bed), Memory(bed)
+    single(bed)
+    while evicted(bed) == before:
+        assert len(bed.clients) < 10
+        client, taken = bed.client(), 0
+        for i in range(90):
+            client.ask(f"/{i}")
+        while taken < 90 and evicted(bed) == before:
+            if bed.ends[0].called(0.01):
+                bed.ends[0].accept(speaks=False).put(settings(ONE))
+                taken += 1
+    assert memory.stays() and bed.metric('memory_bytes{memory="own"}') < 9 << 20
+
+
+def restart(bed, *before):
+    bed.agent.stop()
+    bed.agent.process = bed.node.start("agent", *before, *bed.agent.argv())
+    bed.agent.wait_ready()
+
+
+def test_sessions_take_places(bed):
+    """Each beyond the endpoint's first is one of its client's connections: 503 where that has its share, and another pod is served."""
+    restart(bed, "prlimit", "--nofile=400:400")
+    single(bed)
+    clients, sessions, refused = [bed.client() for _ in range(2)], 0, []
+    streams = [(c, c.ask(f"/{i}")) for c in clients for i in range(90)]
+    while sessions + len(refused) < len(streams):
+        if bed.ends[0].called(0.01):
+            bed.ends[0].accept(speaks=False).put(settings(ONE))
+            sessions += 1
+        for c in clients:
+            c.quiet(0.0)
+        refused = [(c, s) for c, s in streams if c.got[s]]
+    assert 60 < sessions < 90 and {c.reply(s).status for c, s in refused} == {503}
+    assert bed.agent.process.logged("its client has too many")
+    other = other_client(bed)
+    stream = other.ask("/other")
+    end = bed.accept(0, ONE)
+    end.answer(end.head()[0])
+    assert other.reply(stream).status == 200
+    bed.clear()
+    single(bed)  # its places are free again
+    bed.clear()
+    restart(bed)

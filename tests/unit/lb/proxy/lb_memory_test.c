@@ -26,6 +26,8 @@ enum {
 	SOCKETS_LIMIT = 4 * 1024 * 1024,
 	ANSWER = 64 * 1024,
 	PIPELINED = 400,
+	CALLS = 10,
+	FRAME = 16 * 1024,
 };
 
 static struct {
@@ -236,6 +238,48 @@ sockets_count(void **state)
 	close_all();
 }
 
+static void
+put_frame(int fd, uint8_t type, uint8_t flags, uint8_t stream, const void *data, uint32_t len)
+{
+	const uint8_t head[] = {(uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len, type,
+		flags, 0, 0, 0, stream};
+
+	put_bytes(fd, head, sizeof head);
+	put_bytes(fd, data, len);
+}
+
+/* An HTTP/2 session with an endpoint that reads nothing: its socket is its clients'. */
+static void
+sockets_of_sessions_count(void **state)
+{
+	static const char post[] = "\x83\x86\x84\x41\x03web", wide[] = "\0\4\x7f\xff\xff\xff",
+			  window[] = "\x7f\xff\0\0";
+	int small = 1;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	setsockopt(endpoint_listen(0), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+	for (uint32_t i = 0; i < CALLS; i++) {
+		bed.clients[i] = client_open_as(GREEDY + i);
+		put(bed.clients[i], "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+		put_frame(bed.clients[i], 4, 0, 0, "", 0);
+		put_frame(bed.clients[i], 1, 4, 1, post, sizeof post - 1);
+		put_frame(bed.clients[i], 0, 0, 1, bed.bytes, FRAME);
+		if (i > 0)
+			continue;
+		bed.backs[0] = endpoint_accept(0);
+		put_frame(bed.backs[0], 4, 0, 0, wide, sizeof wide - 1);
+		put_frame(bed.backs[0], 8, 0, 0, window, sizeof window - 1);
+	}
+	for (int i = 0; i < WAIT_MS && metric(SOCKETS) < CALLS * FRAME / 2; i++)
+		time_passes(1);
+	assert_in_range(metric(SOCKETS), CALLS * FRAME / 2, SOCKETS_LIMIT / 2);
+	for (int i = 0; i < CALLS; i++)
+		close_hard(bed.clients[i]);
+	nothing_is_left();
+	close(bed.backs[0]);
+}
+
 int
 main(void)
 {
@@ -244,6 +288,7 @@ main(void)
 		cmocka_unit_test(the_greediest_loses_what_stands_still),
 		cmocka_unit_test(never_over_the_limit),
 		cmocka_unit_test(sockets_count),
+		cmocka_unit_test(sockets_of_sessions_count),
 	};
 
 	return cmocka_run_group_tests(tests, bed_start, fixture_stop);
