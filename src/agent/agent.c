@@ -499,8 +499,8 @@ agent_run(struct agent **out)
 	loop_free(&a->loop);
 	log_info("agent", "stopped node=%s", a->options->node);
 	free(a->upstreams);
-	close(a->network_lock);
-	close(a->lock);
+	cleanup_fd(&a->network_lock);
+	cleanup_fd(&a->lock);
 	status = a->status;
 	free(a);
 	return status;

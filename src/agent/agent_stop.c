@@ -88,6 +88,9 @@ agent_give(void *arg)
 {
 	struct agent *a = arg;
 
+	/* the new one has the locks too, and if it dies, the next one can take them */
+	cleanup_fd(&a->lock);
+	cleanup_fd(&a->network_lock);
 	dns_hand_over(a->dns);
 	admin_stop(&a->metrics);
 	admin_stop(&a->admin); /* the new one waits for its address */

@@ -1,8 +1,8 @@
 /*
- * One instance per data folder: a lock on DIR/lock, held until the process ends for whatever
- * reason. SO_REUSEPORT would otherwise let a second agent share the ports silently. One agent per
- * network namespace, too: two with different folders would fight over the nftables table and
- * resolv.conf. That lock is a port: ports belong to the network namespace, whatever files its
+ * One instance per data folder: a lock on DIR/lock, held until the process hands over, or ends for
+ * whatever reason. SO_REUSEPORT would otherwise let a second agent share the ports silently. One
+ * agent per network namespace, too: two with different folders would fight over the nftables table
+ * and resolv.conf. That lock is a port: ports belong to the network namespace, whatever files its
  * processes see, and binding one below 1024 takes CAP_NET_BIND_SERVICE. Any user could take
  * abstract Unix sockets, or locks on files under /proc, first.
  */

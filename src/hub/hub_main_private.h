@@ -34,7 +34,7 @@ struct hub_main {
 	char **argv;
 	uint64_t started_ms;
 	uint64_t reloaded, not_reloaded; /* by SIGHUP */
-	int lock; /* of dataDir, held until the process ends */
+	int lock; /* of dataDir, held until the process hands over, or ends */
 	int status; /* of the process */
 	struct spawner *starter; /* starts the successor; NULL: there is no process for that */
 	struct handover *handover; /* to our successor */

@@ -65,6 +65,7 @@ succeed_give(void *arg)
 {
 	struct hub_main *m = arg;
 
+	cleanup_fd(&m->lock); /* the new one has it too, and if it dies, the next one can take it */
 	admin_stop(&m->admin); /* the new one waits for its address */
 	admin_stop(&m->metrics);
 	hub_leave(m->hub);

@@ -132,6 +132,11 @@ def test_under_load(mesh):
     assert others_of(mesh) == unchanged
     # Who started both stops the first: until then it waits, and would not be started again.
     wait_for("all handed over", lambda: "waiting to be stopped" in one.process.log())
+    # The next one has its locks too: were that killed, whoever started it can start it again.
+    two.process.kill()
+    two.start()
+    assert mesh.client1.get("http://edge-nginx/")[0] == 200
+    unchanged = others_of(mesh)  # resolv.conf may be another file, written anew
     assert one.process.alive()
     assert one.process.stop() == 0
     assert others_of(mesh) == unchanged and two.ready()

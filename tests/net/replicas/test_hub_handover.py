@@ -116,6 +116,10 @@ def test_it_waits_to_be_stopped(site):
         wait_for("all handed over", lambda n=given: log().count("everything is handed over; waiting to be stopped") > n)
         if options:
             one.stop()
+    # The next one has its lock too: were that killed, whoever started it can start it again.
+    site.hub.process.kill()
+    site.hub.process = the_next(site.hub)
+    wait_for("another one", lambda: site.hub.process.alive() and site.hub.ready())
     time.sleep(1.5)
     assert one.alive() and one.stop() == 0
 
