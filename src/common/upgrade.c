@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/core/log.h"
 #include "base/http/admin.h"
@@ -31,6 +32,10 @@ upgrade_why_not(const struct upgrade *u, int rc)
 	switch (rc) {
 	case -EBUSY:
 		return xasprintf("this %s stops, or another one is being started", u->who);
+	case -EOPNOTSUPP:
+		return xasprintf("this %s is process 1 of a container: its end would end the new "
+				 "one; roll out a new pod, or start another %s with --takeover",
+			u->who, u->who);
 	case -ECHILD:
 		return xasprintf("its process edgeway-starter has ended; start a new %s with "
 				 "--takeover, or restart this one",
@@ -48,7 +53,7 @@ upgrade_why_not(const struct upgrade *u, int rc)
 static void
 upgrade_refuse(const struct upgrade *u, int fd, int rc)
 {
-	struct admin_reply reply = {.status = rc == -EBUSY ? 409 : 500};
+	struct admin_reply reply = {.status = rc == -EBUSY || rc == -EOPNOTSUPP ? 409 : 500};
 	auto_free char *why = upgrade_why_not(u, rc);
 
 	buf_init(&reply.body, BUF_UNLIMITED);
@@ -84,9 +89,14 @@ upgrade_on_started(void *arg, int rc, pid_t pid)
 void
 upgrade_asked(struct upgrade *u, int fd, bool busy)
 {
-	int rc = busy || u->waiting >= 0 ? -EBUSY
-					 : spawner_run(u->starter, u->loop, upgrade_on_started, u);
+	int rc;
 
+	if (getpid() == 1)
+		rc = -EOPNOTSUPP;
+	else if (busy || u->waiting >= 0)
+		rc = -EBUSY;
+	else
+		rc = spawner_run(u->starter, u->loop, upgrade_on_started, u);
 	if (rc < 0)
 		upgrade_refuse(u, fd, rc);
 	else

@@ -464,6 +464,23 @@ def test_upgrade(mesh):
     wait_for("ready", managed.ready)
 
 
+def test_upgrade_in_a_container(mesh):
+    """The agent is process 1 there, whose end would be the end of the new one too: it says so, and serves on."""
+    before = mesh.agent1
+    before.process.stop()
+    mesh.agents[0] = mesh.agent1 = one = Agent(mesh.node1, None, *before.options, token=before.token, start=False)
+    one.process = mesh.node1.start("agent", "unshare", "--pid", "--fork", "--mount-proc", *one.argv())
+    wait_for("ready", one.ready)
+    p = mesh.node1.run(mesh.lab.program("edgewayctl"), "--socket", one.socket, "upgrade", check=False)
+    assert p.returncode == 1 and "process 1 of a container" in p.stderr, p.stderr
+    assert one.ask("/upgrade", "POST")[0] == 409 and serves(mesh, "after-refusal")
+    (inside,) = open(f"/proc/{one.process.pid}/task/{one.process.pid}/children").read().split()
+    os.kill(int(inside), signal.SIGTERM)
+    assert one.process.wait() == 0 and mesh.node1.clean()
+    mesh.agents[0] = mesh.agent1 = before
+    before.start()
+
+
 def test_upgrade_that_failed_and_then_another(mesh):
     """Whoever takes over after an upgrade of ours has failed is not the process that we started: the old one waits to be stopped."""
     mesh.agent1.process.stop()
