@@ -1,7 +1,8 @@
 /*
  * spec.healthCheckNodePort of Services with externalTrafficPolicy: Local: a load balancer asks each
  * node there whether it has endpoints of its own, as it asks kube-proxy. Answered where this node
- * serves NodePorts; the admin server (base/http/admin.h) bounds and answers the connections.
+ * serves NodePorts, by the agent that serves them: one that stops, or has handed over, has closed
+ * these ports. The admin server (base/http/admin.h) bounds and answers the connections.
  */
 #include <stdio.h>
 #include <string.h>
@@ -136,8 +137,8 @@ agent_health_ports_end(struct agent *a)
 void
 agent_health_ports_look(struct agent *a)
 {
-	const bool on = a->ipt != NULL && !a->stopping && iptables_serves_external(a->ipt) &&
-		snapshot_counts(a->snapshot)->health_ports > 0;
+	const bool on = a->ipt != NULL && !a->stopping && a->takeover == NULL &&
+		iptables_serves_external(a->ipt) && snapshot_counts(a->snapshot)->health_ports > 0;
 	struct health_port *h, *next;
 	size_t n = 0;
 

@@ -94,6 +94,7 @@ agent_give(void *arg)
 	dns_hand_over(a->dns);
 	admin_stop(&a->metrics);
 	admin_stop(&a->admin); /* the new one waits for its address */
+	agent_health_ports_look(a); /* and for those of NodePorts, which it serves now */
 	a->answers_until_ms = loop_now_ms(a->loop) + ANSWERS_MS;
 	a->given = timer_new(a->loop, on_tunnel_is_theirs, a);
 	timer_start(a->given, TUNNEL_MS, 0);
@@ -112,6 +113,7 @@ agent_stop(void *arg)
 	if (!handover_terminate(a->handover))
 		return;
 	a->stopping = true;
+	agent_health_ports_look(a); /* a load balancer sends no more to NodePorts here */
 	if (a->takeover != NULL && !takeover_offered(a->takeover))
 		agent_leave_to_predecessor(a);
 	service_state_stopping(a->announce);

@@ -175,6 +175,7 @@ agent_predecessor_gone(void *arg, bool ours)
 		log_info("agent", "has taken over");
 		service_state_again(a->announce);
 		socket_store_put(a->sockets, a->dns, a->lb); /* we are the main process now */
+		agent_health_ports_look(a);
 		agent_admin_open(a);
 		if (agent_waits_for_bridge(a))
 			/* the changes on the host are ours now, and are wrong without the bridge */

@@ -1,6 +1,7 @@
 """NodePorts, externalIPs and the class edgeway.io/node, called from outside the node, from the node and from its pods."""
 import collections
 import json
+import signal
 
 import pytest
 
@@ -63,6 +64,15 @@ while True:
     except OSError as e:
         print(type(e).__name__, "Error", flush=True)
     time.sleep(0.1)
+"""
+# a response that is not read on
+HELD = """
+import socket, sys
+s = socket.create_connection((sys.argv[1], 30080), 60)
+s.sendall(b"GET /bytes/50000000 HTTP/1.1\\r\\nHost: web\\r\\n\\r\\n")
+s.recv(1)
+print("open", flush=True)
+sys.stdin.read()
 """
 # several requests on one connection: who answers each
 KEPT = """
@@ -385,6 +395,31 @@ def test_health_check_node_port(world):
     wait_for("tried again", lambda: world.agent.metrics()["edgeway_agent_health_check_ports_troubled"] == 0)
     s["spec"]["healthCheckNodePort"] = 31900
     world.write()
+    wait_for("as before", lambda: health() == ("200", 1))
+
+    # The next agent answers once it has taken over, and one that stops no more, since it serves no NodePort: whatever is still in progress.
+    def answers(agent):
+        return f"pid={agent.process.pid}," in world.near.run("ss", "-Hltnp", "sport = :31900").stdout
+    one = world.agent
+    one.stop()
+    one.start("--drainTimeout", "1h")
+    wait_for("again", lambda: health() == ("200", 1))
+    with Dialogue(world.outside, HELD, world.near.address) as held:
+        assert held.ask() == "open"
+        two = Agent(world.near, None, "--drainTimeout", "1h", "--takeover", "true", token=one.token, start=False)
+        two.start(ready=False)
+        wait_for("it answers", lambda: answers(two) and two.ready())
+        assert two.metrics()["edgeway_agent_health_check_ports_troubled"] == 0 and health() == ("200", 1)
+        assert one.process.alive() and not answers(one)
+    one.stop()
+    with Dialogue(world.outside, HELD, world.near.address) as held:
+        assert held.ask() == "open"
+        two.process.popen.send_signal(signal.SIGTERM)
+        wait_for("no answer", lambda: health() == ("000", None))
+        assert two.process.alive()
+    assert two.process.wait() == 0
+    one.start()
+
     wait_for("as before", lambda: health() == ("200", 1))
     del s["spec"]["healthCheckNodePort"]
     world.write()
