@@ -145,6 +145,15 @@ pki_sha256_hex(const void *data, size_t len, char hash[PKI_HASH_TEXT])
 	to_hex(bytes, hash);
 }
 
+bool
+pki_is_hash_of_nothing(const char *text)
+{
+	char nothing[PKI_HASH_TEXT];
+
+	pki_sha256_hex("", 0, nothing);
+	return strncasecmp(text, nothing, PKI_HASH_TEXT - 1) == 0;
+}
+
 void
 pki_sha256(const void *data, size_t len, uint8_t hash[PKI_SHA256_BYTES])
 {

@@ -86,6 +86,8 @@ int pki_pair_check(const char *cert_pem, const char *key_pem, struct err *err);
 enum { PKI_SHA256_BYTES = 32 };
 void pki_sha256(const void *data, size_t len, uint8_t hash[PKI_SHA256_BYTES]);
 void pki_sha256_hex(const void *data, size_t len, char hash[PKI_HASH_TEXT]);
+/* Does the text begin with the hash of no bytes at all, in either case? */
+bool pki_is_hash_of_nothing(const char *text);
 /* Only where a protocol requires SHA-1 and no security depends on it. */
 void pki_sha1(const void *data, size_t len, uint8_t hash[PKI_SHA1_BYTES]);
 /* Constant-time comparison of two texts. */

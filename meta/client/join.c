@@ -138,6 +138,10 @@ join_token_parse(struct join_token *token, const char *text, struct err *err)
 			"hub.token is not of the form <sha256 of the CA>.<secret>: take the last "
 			"line of "
 			"`edgewayctl token create` on the hub");
+	if (pki_is_hash_of_nothing(text))
+		return err_set(err, EINVAL,
+			"hub.token: the hash is that of no CA: was edgeway-hub-ca there? Delete "
+			"edgeway-join and make it again");
 	for (const char *at = secret; *at != '\0'; at++) {
 		if (!isgraph((unsigned char)*at)) /* it is sent in a header */
 			return err_set(

@@ -368,6 +368,11 @@ read_token(struct agent_options *o, struct err *err)
 			"%s%snot a token: expected the last line that `edgewayctl token create` "
 			"prints on the hub (64 hex digits, a dot, a secret)",
 			optional ? path : "", optional ? " is " : "");
+	else if (rc == 0 && pki_is_hash_of_nothing(o->hub_token))
+		rc = complain(o, optional ? "hub.tokenFile" : "hub.token", err,
+			"%s%sthe hash is that of no CA: was edgeway-hub-ca there? Delete "
+			"edgeway-join and make it again",
+			optional ? path : "", optional ? ": " : "");
 	if (rc == 0 || !optional || !has_joined(o))
 		return rc;
 	log_warn("agent",

@@ -230,6 +230,23 @@ what_is_in_use_is_saved_again_unless_something_else_is_there(void **state)
 	identity_fini(&id);
 }
 
+/* sha256sum says that where openssl was given no certificate. */
+static void
+a_token_with_the_hash_of_nothing_is_refused(void **state)
+{
+	struct join_token token;
+	struct err err = {0};
+	char text[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855.approval";
+
+	(void)state;
+	assert_int_equal(join_token_parse(&token, text, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "the hash is that of no CA"));
+	text[0] = 'E';
+	assert_int_equal(join_token_parse(&token, text, &err), -EINVAL);
+	text[0] = 'f';
+	assert_int_equal(join_token_parse(&token, text, &err), 0);
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -240,6 +257,7 @@ main(void)
 		case_of(a_crash_between_certificate_and_key_is_finished),
 		case_of(a_rejoin_keeps_its_key_until_it_is_answered),
 		case_of(a_token_may_be_of_any_ca_of_the_bundle),
+		cmocka_unit_test(a_token_with_the_hash_of_nothing_is_refused),
 		case_of(the_hub_is_asked_once_there_is_room),
 		case_of(what_is_in_use_is_saved_again_unless_something_else_is_there),
 	};

@@ -302,6 +302,11 @@ agent_never_says_the_token(void **state)
 	(void)state;
 	assert_non_null(strstr(said, "hub.token: not a token"));
 	assert_null(strstr(said, "verysecret"));
+	/* a pipeline makes it of a Secret that was not there yet */
+	said = complaint(false,
+		"hub: {token: "
+		"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855.approval}");
+	assert_non_null(strstr(said, "hub.token: the hash is that of no CA"));
 }
 
 static void
