@@ -434,6 +434,10 @@ def test_installed_upgraded_and_removed(api, tmp_path):
     token = api.kubectl("get", "secret", "-n", "edgeway", "edgeway-join", "-o", "go-template={{.data.token | base64decode}}")
     der = run("sh", "-c", f"openssl x509 -outform DER -in {tmp_path}/ca | sha256sum")
     assert token == der.split()[0] + ".approval"
+    # On control-plane hosts the hub is a DaemonSet, one on each of them.
+    said = run(program(), "upgrade", "edgeway", CHART, "--namespace", "edgeway", "--reuse-values", "--dry-run", "--set", "hub.redirect=true")
+    notes = said.split("\nNOTES:\n")[1]
+    assert "deploy" not in notes and "2 hubs" not in notes and notes.count(" daemonset/edgeway-hub ") == 4, notes
     run(program(), "upgrade", "edgeway", CHART, "--namespace", "edgeway", "--reuse-values", "--set", "hub.replicas=5,networkPolicy.enabled=false")
     assert api.kubectl("get", "deployment", "-n", "edgeway", "edgeway-hub", "-o", "jsonpath={.spec.replicas}") == "5"
     assert "networkpolicy.networking.k8s.io/edgeway-hub" not in names()
