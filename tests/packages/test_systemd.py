@@ -342,6 +342,28 @@ def test_removed_while_it_runs(node):
     assert os.path.exists(node.path("/etc/edgeway/agent.yaml")) and os.path.isdir(node.path("/var/lib/edgeway"))
 
 
+def test_removed_after_it_was_killed(node, folder):
+    """What it changed is put back by the settings that the unit gave it, those of its environment as well."""
+    other, settings = node.path("/etc/resolv.other"), "/etc/default/edgeway-agent"
+    shutil.copy(node.path("/etc/resolv.conf"), other)
+    node.install(folder)
+    node.write(settings, "# of the operator\nEDGEWAY_DNS_RESOLV_CONF='/etc/resolv.other'\n")
+    node.drop_in(AGENT, "[Service]\nRestart=no\n")
+    node.run("systemctl", "restart", AGENT)  # which is enabled: it was started as it was installed
+
+    def resolv():
+        with open(other, "rb") as f:
+            return f.read()
+    wait_for("it serves", lambda: resolv() != FORMER and node.table() is not None, 30)
+    node.run("systemctl", "kill", "-s", "KILL", AGENT)
+    wait_for("its end", lambda: node.show(AGENT, "ActiveState") == ["failed"])
+    assert resolv() != FORMER
+    node.run("dpkg", "-r", "edgeway-agent", "edgeway-hub", "edgeway-ctl")
+    assert resolv() == FORMER and node.table() is None
+    for path in (other, node.path(settings)):
+        os.unlink(path)
+
+
 def test_purged(node, clean):
     """Nothing is left but the hub's user, as Debian has it."""
     shutil.rmtree(node.path("/etc/systemd/system/edgeway-agent.service.d"))
