@@ -276,7 +276,9 @@ flow_echo(struct caller *c)
 static void
 test_datagrams(void **state)
 {
-	static const struct stream_request request = {.authority = "node:53", .udp = true};
+	static const struct stream_field field = {"edgeway-caller", "tests"};
+	static const struct stream_request request = {
+		.authority = "node:53", .fields = &field, .n_fields = 1, .udp = true};
 	static const struct stream_events events = {
 		.answered = bed_on_answered, .reset = bed_on_reset};
 	static struct call flows[3];
