@@ -30,8 +30,7 @@ static const struct figure report_figures[] = {
 	COUNT(lookup.forward.nobody, "edgeway_dns_forward_refused_total", "reason=\"no upstream\"",
 		"Queries not forwarded.", NULL),
 	FIGURE_ALSO(struct server_counters, lookup.forward.full, "reason=\"too many open\"", NULL),
-	FIGURE_ALSO(struct server_counters, lookup.over_quota,
-		"reason=\"too many of one client or question\"", NULL),
+	FIGURE_ALSO(struct server_counters, lookup.over_quota, "reason=\"too many waiting\"", NULL),
 	COUNT(lookup.forward.open, "edgeway_dns_forward_open", NULL,
 		"Forwarded queries without an answer yet.", NULL),
 };

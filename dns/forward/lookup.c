@@ -306,8 +306,7 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 
 	cache_key_init(&key, q, target, client);
 	fl = flight_find(l, &key);
-	if ((fl != NULL && fl->n_waiting >= LOOKUP_WAITERS_MAX) ||
-		!client_quota_take(&l->share, client)) {
+	if (!client_quota_take(&l->share, client)) {
 		lookup_add(&l->count->over_quota, 1);
 		return -EBUSY;
 	}

@@ -24,7 +24,6 @@
 enum {
 	LOOKUP_ENTRIES = 4096, /* of each worker's cache */
 	LOOKUP_BYTES = 1024 * 1024,
-	LOOKUP_WAITERS_MAX = 256, /* per question */
 	LOOKUP_STALE_MS = 80, /* the second upstream was asked 60 ms after the first */
 };
 
@@ -37,8 +36,7 @@ struct lookup_counters {
 	_Atomic uint64_t misses;
 	_Atomic uint64_t stale; /* answered with an expired answer */
 	_Atomic uint64_t joined; /* waited for a query already pending instead of sending another */
-	/* refused: the client's quota was used up, or too many waited for the same question */
-	_Atomic uint64_t over_quota;
+	_Atomic uint64_t over_quota; /* refused: the client's quota was used up, or that of all */
 	_Atomic uint64_t entries, bytes;
 };
 
@@ -55,7 +53,7 @@ void lookup_use(struct lookup *l, const struct addr *upstreams, size_t n);
 
 /* True: `answer` is an upstream's message for dns/forward/rewrite, or empty (len 0) when no
  * upstream answered a moment ago. `q` was parsed with DNS_PARSE_OK; target: the name whose
- * addresses are wanted instead, or NULL; client: dns_client_key. */
+ * addresses are wanted instead, or NULL; client: dns_client_key. False: a stale one, or empty. */
 bool lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	uint64_t client, struct cache_answer *answer);
 /* To be called after lookup_now returned false. fn is called later, see forward_fn; or returns

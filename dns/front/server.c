@@ -194,7 +194,7 @@ forward_query(struct server *s, const struct client *c, const struct asked *by, 
 			return;
 		}
 	}
-	write_forwarded(s, to, by, NULL, 0);
+	write_forwarded(s, to, by, known.bytes, known.len); /* a stale one, if any */
 	count_answer(s, to->bytes);
 }
 

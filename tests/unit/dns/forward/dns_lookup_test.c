@@ -280,7 +280,7 @@ one_client_cannot_take_all_places(void **state)
 	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
 	metrics_init(&m);
 	dns_metrics(f->dns, &m);
-	assert_non_null(strstr(buf_str(&m.out), "client or question\"} 200\n"));
+	assert_non_null(strstr(buf_str(&m.out), "too many waiting\"} 200\n"));
 	metrics_fini(&m);
 }
 
@@ -288,26 +288,35 @@ static void
 those_who_wait_are_bounded(void **state)
 {
 	struct bed *f = *state;
+	struct addr from = addr_ipv4(INADDR_LOOPBACK + 1, 0),
+		    to = addr_ipv4(INADDR_LOOPBACK, f->port);
 	unsigned answered = 0, refused = 0;
 	uint8_t q[512];
 	size_t len = kit_query(q, bed_fresh(f), DNS_A, DNS_FLAG_RD, KIT_PLAIN);
+	auto_fd int other = -1;
 
 	f->up[0].mode = SLOW;
 	f->up[1].mode = SILENT;
 	bed_start(f);
-	for (unsigned i = 0; i < LOOKUP_WAITERS_MAX + 10; i++) {
+	assert_int_equal(sock_udp(&from, 0, &other, NULL), 0);
+	for (unsigned i = 0; i < CLIENT_QUOTA_CLIENT + 10; i++) {
 		bed_send(f, q, len);
 		if (i % 32 == 0)
 			bed_turn(f);
 	}
-	for (unsigned i = 0; i < LOOKUP_WAITERS_MAX + 10; i++) {
+	assert_int_equal(sendto(other, q, len, 0, &to.sa, to.len), len);
+	for (unsigned i = 0; i < CLIENT_QUOTA_CLIENT + 10; i++) {
 		const char *said = bed_receive(f, 1000);
 
 		answered += strcmp(said, FIRST) == 0;
 		refused += strcmp(said, SERVFAIL) == 0;
 	}
-	assert_int_equal(answered, LOOKUP_WAITERS_MAX);
+	assert_int_equal(answered, CLIENT_QUOTA_CLIENT);
 	assert_int_equal(refused, 10);
+	/* Who waits for the same takes nobody's place. */
+	while (recv(other, q, sizeof q, MSG_DONTWAIT) <= 0)
+		bed_turn(f);
+	assert_int_equal(q[3] & 15, DNS_NOERROR);
 }
 
 static void
@@ -458,6 +467,26 @@ old_answers_are_better_than_none(void **state)
 	assert_non_null(strstr(bed_ask(f, "www.example.org", 100), "192.0.2.9 ttl=60"));
 }
 
+/* Whose places are all taken gets what there is. */
+static void
+old_answers_need_no_place(void **state)
+{
+	struct bed *f = *state;
+	uint8_t q[512];
+
+	f->up[0].ttl_s = 1;
+	bed_start(f);
+	bed_ask(f, "www.example.org", 1000);
+	usleep(1100000);
+	f->up[0].mode = f->up[1].mode = SILENT;
+	for (unsigned i = 0; i < CLIENT_QUOTA_CLIENT; i++) {
+		bed_send(f, q, kit_query(q, bed_fresh(f), DNS_A, DNS_FLAG_RD, KIT_PLAIN));
+		bed_turn(f);
+	}
+	bed_send(f, q, kit_query(q, "www.example.org", DNS_A, DNS_FLAG_RD, KIT_PLAIN));
+	assert_string_equal(bed_receive(f, 1000), STALE);
+}
+
 static void
 servfail_when_nothing_answers(void **state)
 {
@@ -503,6 +532,7 @@ main(void)
 		T(one_client_cannot_take_all_places),
 		T(one_client_cannot_take_the_cache),
 		T(those_who_wait_are_bounded),
+		T(old_answers_need_no_place),
 		T(servfail_when_nothing_answers),
 	};
 
