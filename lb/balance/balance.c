@@ -3,7 +3,12 @@
 #include "lb/balance/maglev.h"
 
 enum { SLOW_LEAST = 20 /* a returning node starts with one in so many of its requests */ };
-enum { EWMA_DECAY_MS = 10000, PUNISH_US = 100 * 1000, PUNISH_MAX_US = 10 * 1000 * 1000 };
+enum {
+	EWMA_DECAY_MS = 10000,
+	EWMA_TIMES = 4,
+	PUNISH_US = 100 * 1000,
+	PUNISH_MAX_US = 10 * 1000 * 1000
+};
 
 /* One tier. */
 struct range {
@@ -146,25 +151,29 @@ balance_hashed(const struct range *r, const struct balance_ask *ask, bool panic)
 	return next_usable(r, ask, 0, panic, &index); /* more nodes than slots */
 }
 
-/* Old measurements of an idle node fade; otherwise one slow response would keep it idle for ever.
- * Requests that are open are to tell how it is now: until one has, what is known counts, and a node
- * of which nothing is known counts as slow, or one that answers nobody would get all. */
+/* Old measurements fade; otherwise one slow response would keep a node idle for ever. */
 static uint64_t
 faded_us(const struct balance_node *n, uint64_t now_ms)
 {
 	uint64_t age = MIN(now_ms - n->seen_ms, (uint64_t)EWMA_DECAY_MS);
 
-	if (n->in_flight > 0)
-		return n->ewma_us > 0 ? n->ewma_us : PUNISH_US;
 	return n->ewma_us - n->ewma_us * age / EWMA_DECAY_MS;
 }
 
+/* A node that answers nobody would fade to nothing and get all: with requests open it counts as no
+ * more than EWMA_TIMES quicker than the other one. */
 static uint64_t
-balance_cost(const struct balance_ask *ask, const struct balance_node *n)
+balance_cost(const struct balance_ask *ask, const struct balance_node *n,
+	const struct balance_node *other)
 {
-	if (ask->policy == LB_EWMA)
-		return faded_us(n, ask->now_ms) * (n->in_flight + 1);
-	return n->in_flight;
+	uint64_t us;
+
+	if (ask->policy != LB_EWMA)
+		return n->in_flight;
+	us = faded_us(n, ask->now_ms);
+	if (n->in_flight > 0)
+		us = MAX(us, faded_us(other, ask->now_ms) / EWMA_TIMES);
+	return us * (n->in_flight + 1);
 }
 
 /* Power of two choices: the better of two drawn at random. */
@@ -180,7 +189,7 @@ better_of_two(const struct range *r, const struct balance_ask *ask, bool panic)
 		j++;
 	two = next_usable(r, ask, j, panic, &j);
 	/* NULL: other workers have filled `one` meanwhile. */
-	return two != NULL && balance_cost(ask, two) < balance_cost(ask, one) ? two : one;
+	return two != NULL && balance_cost(ask, two, one) < balance_cost(ask, one, two) ? two : one;
 }
 
 static struct balance_node *

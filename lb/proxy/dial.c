@@ -55,9 +55,10 @@ dial_out_of_resources(struct exchange *ex, int rc)
 		strerror(-rc));
 }
 
-/* Has the client its share of connections? A session more would be one. */
+/* Has the client its share of connections? A session more would be one; another endpoint's may
+ * take the stream. */
 static bool
-dial_over_quota(struct exchange *ex, const struct target *t)
+dial_over_quota(struct exchange *ex, struct target *t)
 {
 	const struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
@@ -66,7 +67,8 @@ dial_over_quota(struct exchange *ex, const struct target *t)
 	if (ex->h2 == NULL || h2_upstream_is_first(t) ||
 		fair_share_room(w->lb->connections, f->slot) > 0)
 		return false;
-	ex->out_of_resources = true;
+	ex->over_quota = ex->free_retry = true;
+	pick_avoid(ex, t);
 	count(&w->counters.out_of_resources, 1);
 	log_limited(LOG_LEVEL_WARN, 10, "lb",
 		"opened no further connection to an endpoint, its client has too many; raise "
@@ -123,7 +125,7 @@ dial_mate(const struct upstream_conn *b)
 }
 
 /* Takes an idle connection to t, or dials it; that connection takes the in-flight count of
- * pick_next(). DIAL_FAILED: t refused, or ex->out_of_resources. */
+ * pick_next(). DIAL_FAILED: t refused, ex->over_quota or ex->out_of_resources. */
 static enum dial
 dial_attempt(struct exchange *ex, struct target *t)
 {

@@ -22,7 +22,7 @@
 enum dial {
 	DIAL_READY, /* ex->upstream can be written to */
 	DIAL_WAIT, /* connecting */
-	/* nothing left to try: ex->full, ex->out_of_resources, ex->timed_out say why */
+	/* nothing left to try: ex->full, ->out_of_resources, ->over_quota, ->timed_out say why */
 	DIAL_FAILED,
 	DIAL_HELD, /* from dial_turn only: there is no room yet */
 };

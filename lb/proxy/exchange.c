@@ -424,16 +424,15 @@ exchange_dial_failed(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
 	const struct service *s = ex->group->service;
+	const char *why = ex->full ? "has all its connections in use (edgeway.io/max-connections)"
+		: ex->over_quota   ? "cannot be reached: its client has its share of connections"
+		: ex->out_of_resources
+		? "cannot be reached: this node is short of descriptors or ports"
+		: NULL;
 	char line[256];
 
-	if (ex->full) {
-		refuse_service(ex, "has all its connections in use (edgeway.io/max-connections)",
-			&f->worker->counters.overloaded);
-		return;
-	}
-	if (ex->out_of_resources) {
-		refuse_service(ex, "cannot be reached: this node is short of descriptors or ports",
-			&f->worker->counters.overloaded);
+	if (why != NULL) {
+		refuse_service(ex, why, &f->worker->counters.overloaded);
 		return;
 	}
 	count(&f->worker->counters.not_connected, 1);

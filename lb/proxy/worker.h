@@ -342,6 +342,7 @@ struct exchange {
 	bool full; /* endpoints were skipped because they were at their connection limit */
 	bool no_reuse; /* only a new connection may be used */
 	bool out_of_resources; /* this node had no descriptor, port or memory for a dial */
+	bool over_quota; /* an endpoint was skipped because the client has its share of sessions */
 	/* the last attempt failed through the fault of its endpoint, which executed nothing */
 	bool free_retry;
 	bool over_budget; /* an attempt was refused by the budget, and that is counted */

@@ -177,7 +177,7 @@ def test_sessions_take_places(bed):
     """Each beyond the endpoint's first is one of its client's connections: 503 where that has its share, and another pod is served."""
     restart(bed, "prlimit", "--nofile=400:400")
     single(bed)
-    clients, sessions, refused = [bed.client() for _ in range(2)], 0, []
+    clients, sessions, refused, two = [bed.client() for _ in range(2)], 0, [], bed.client("two")
     streams = [(c, c.ask(f"/{i}")) for c in clients for i in range(90)]
     while sessions + len(refused) < len(streams):
         if bed.ends[0].called(0.01):
@@ -188,6 +188,19 @@ def test_sessions_take_places(bed):
         refused = [(c, s) for c, s in streams if c.got[s]]
     assert 60 < sessions < 90 and {c.reply(s).status for c, s in refused} == {503}
     assert bed.agent.process.logged("its client has too many")
+    streams, at = [two.ask(f"/{i}") for i in range(8)], []  # the other endpoint has room for them
+    while sum(bool(two.got[s]) for s in streams) < 7:
+        if bed.ends[0].called(0.01):
+            bed.ends[0].accept(speaks=False).put(settings(ONE))
+        if bed.ends[1].called(0.01):
+            at.append(bed.accept(1))
+        for end in at:
+            while end.ready(0.01) and end.pump():
+                pass
+            while end.new:
+                end.answer(end.head()[0])
+        two.quiet(0.0)
+    assert {two.reply(s).status for s in streams if two.got[s]} == {200}
     other = other_client(bed)
     stream = other.ask("/other")
     end = bed.accept(0, ONE)
