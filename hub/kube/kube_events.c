@@ -349,8 +349,8 @@ on_data(void *arg, const char *data, size_t len)
 static bool
 is_forbidden(const struct https_answer *a)
 {
-	return a->status == 403 && strstr(a->body, "quota") == NULL &&
-		strstr(a->body, "admission") == NULL;
+	return a->status == 403 && strstr(a->body, "exceeded quota") == NULL &&
+		strstr(a->body, "admission webhook") == NULL;
 }
 
 static void
