@@ -192,13 +192,19 @@ apply_free(struct apply **out, bool committed)
 }
 
 /* Later changes of a service replace those that wait for the same transaction; that its address has
- * rested is none of it. */
+ * rested is none of it. Those of a connection that is gone need no acknowledgement: while the disk
+ * hangs, the hub sends the same on one connection after the other. */
 static void
-apply_supersede(struct apply *a, const char *key)
+apply_supersede(struct apply *a, const char *key, unsigned connection)
 {
 	for (struct item *it = a->first; it != NULL; it = it->next) {
-		if (it->kind != ITEM_NOTE && it->kind != ITEM_REST && strcmp(it->key, key) == 0)
-			it->superseded = true;
+		if (it->kind == ITEM_NOTE || it->kind == ITEM_REST || strcmp(it->key, key) != 0)
+			continue;
+		it->superseded = true;
+		if (it->id == NULL || it->connection == connection)
+			continue;
+		free(take_ptr(&it->id));
+		a->n_unacked--;
 	}
 }
 
@@ -234,7 +240,7 @@ apply_change(struct apply *a, const struct apply_message *m, struct err *err)
 		it->len = m->len;
 		it->digest = view_digest(m->view, m->len);
 	}
-	apply_supersede(a, it->key);
+	apply_supersede(a, it->key, it->connection);
 	a->n_unacked++;
 	apply_add(a, it);
 	*(view != NULL ? &a->counts.updates : &a->counts.deletes) += 1;
@@ -244,7 +250,8 @@ apply_change(struct apply *a, const struct apply_message *m, struct err *err)
 void
 apply_synced(struct apply *a)
 {
-	a->synced = true;
+	/* else it answers what was told before the loss */
+	a->synced = !a->lost || a->lost_told || snapshot_count(a->snapshot) == 0;
 	apply_settle(a);
 	a->config.synced(a->config.arg);
 }

@@ -95,7 +95,7 @@ void apply_lost(void *apply);
 
 const struct snapshot *apply_snapshot(const struct apply *apply);
 void apply_digests(const struct apply *apply, struct digests *d);
-void apply_entries(const struct apply *apply, const bool of[DIGEST_BUCKETS],
+void apply_entries(struct apply *apply, const bool of[DIGEST_BUCKETS],
 	struct digest_entry **entries, size_t *n);
 /* {"services":["default/web",..],"more":0,"refused":[..]}: the services without a fake IP, and
  * those with a refused endpoint (model/dial_guard.h), at most APPLY_UNSERVED_MAX of each by name.

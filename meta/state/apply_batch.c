@@ -105,7 +105,7 @@ add_ops(struct store_batch *batch, const struct item *it)
 	static const enum store_kind kinds[] = {[ITEM_UPDATE] = STORE_PUT,
 		[ITEM_DELETE] = STORE_DEL,
 		[ITEM_ADDRESS] = STORE_IP,
-		[ITEM_HOLD] = STORE_PUT,
+		[ITEM_HOLD] = STORE_IP,
 		[ITEM_REST] = STORE_REST,
 		[ITEM_NOTE] = STORE_NOTE};
 	const struct store_op op = {.kind = kinds[it->kind],

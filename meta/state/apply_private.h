@@ -71,8 +71,9 @@ struct apply {
 	size_t n_waiting, n_unpublished, n_unacked;
 	uint64_t wall_at_start_ms, mono_at_start_ms;
 	bool synced; /* reported by the hub; passed on when everything before it is in use */
-	/* the database lost the views: to the hub we report none of the services as held */
-	bool lost;
+	/* the database lost the views: to the hub we report none of the services as held, until it
+	 * has been told so (`lost_told`) and has sent all again */
+	bool lost, lost_told;
 	bool scanning, scan_again, scan_all;
 	char *ports; /* as apply_note_ports was told; NULL: none */
 	struct apply_counts counts;

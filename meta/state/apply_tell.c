@@ -30,7 +30,6 @@ hold_addresses(struct apply *a)
 
 		it->kind = ITEM_HOLD;
 		it->key = xasprintf("%s/%s", s->namespace, s->name);
-		it->data = xstrdup("");
 		it->ip = s->fake_ip;
 		apply_add(a, it);
 	}
@@ -42,6 +41,7 @@ apply_lost(void *arg)
 	struct apply *a = arg;
 
 	a->lost = true;
+	a->synced = a->lost_told = false; /* it answers what was told before */
 	hold_addresses(a);
 	a->config.resync(a->config.arg);
 }
@@ -62,9 +62,10 @@ apply_digests(const struct apply *a, struct digests *d)
 }
 
 void
-apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct digest_entry **entries,
-	size_t *n)
+apply_entries(
+	struct apply *a, const bool of[DIGEST_BUCKETS], struct digest_entry **entries, size_t *n)
 {
+	a->lost_told |= a->lost;
 	*entries = NULL;
 	*n = 0;
 	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {

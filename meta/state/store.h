@@ -23,7 +23,7 @@ struct store;
 enum store_kind {
 	STORE_PUT, /* key, digest, data (view), ip: the service; its address no longer rests */
 	STORE_DEL, /* key: the service */
-	STORE_IP, /* key, ip: a new address of the service */
+	STORE_IP, /* key, ip: the address of the service, whose view may be missing */
 	STORE_REST, /* key, ip, freed_at_ms */
 	STORE_FORGET, /* ip: no longer rests and has no owner */
 	STORE_NOTE, /* key, data: a note, see store_note */

@@ -19,7 +19,9 @@
 		"INSERT OR REPLACE INTO service(key, digest, view, fake_ip) VALUES(?1, ?2, ?3, "   \
 		"?4)")                                                                             \
 	X(DEL, "DELETE FROM service WHERE key = ?1")                                               \
-	X(IP, "UPDATE service SET fake_ip = ?4 WHERE key = ?1")                                    \
+	X(IP,                                                                                      \
+		"INSERT INTO service(key, digest, view, fake_ip) VALUES(?1, 0, x'', ?4) "          \
+		"ON CONFLICT(key) DO UPDATE SET fake_ip = excluded.fake_ip")                       \
 	X(REST, "INSERT OR REPLACE INTO address(ip, key, freed_at) VALUES(?4, ?1, ?5)")            \
 	X(FORGET, "DELETE FROM address WHERE ip = ?4")                                             \
 	X(NOTE, "INSERT OR REPLACE INTO note(key, value) VALUES(?1, ?3)")                          \

@@ -18,7 +18,7 @@ enum { ROWS = 3, RETRY_US = 60 * 1000 * 1000 };
 struct world {
 	struct loop *loop;
 	struct apply *apply;
-	unsigned acks;
+	unsigned acks, connection;
 	/* the one job of each kind that waits */
 	struct {
 		const struct store_batch *batch;
@@ -156,7 +156,8 @@ change(struct world *w, unsigned i, unsigned port)
 {
 	auto_free char *view = port != 0 ? make_view(i, port) : NULL;
 	char name[16];
-	struct apply_message m = {.id = "id",
+	struct apply_message m = {.connection = w->connection,
+		.id = "id",
 		.resource = "resource",
 		.ns = "shop",
 		.name = name,
@@ -364,6 +365,70 @@ what_rests_is_written_to_a_new_file(void **state)
 	answer_commit(w);
 }
 
+/* The view that waits, or is with the writer, while the file is lost is not written over; and the
+ * new file is complete only once the hub has heard of the loss, and has sent all again. */
+static void
+what_is_lost_is_asked_for_again(void **state)
+{
+	static const bool all[DIGEST_BUCKETS] = {[0] = true};
+	struct world *w = *state;
+	struct digest_entry *entries;
+	unsigned i = three_services(w) == 0 ? 1 : 0;
+	const uint32_t ip = find(w, i)->fake_ip;
+	ptrdiff_t view;
+	size_t n;
+
+	change(w, i, 30002);
+	apply_lost(w->apply);
+	until(w, w->commit.done != NULL);
+	assert_true((view = place_of(w, STORE_PUT, ip)) >= 0);
+	assert_true(w->commit.batch->ops[view].len > 0);
+	assert_true(place_of(w, STORE_IP, ip) > view);
+	apply_synced(w->apply); /* of a comparison from before */
+	answer_commit(w);
+	nothing_waits(w);
+	apply_entries(w->apply, all, &entries, &n);
+	digest_entries_free(&entries, n);
+	apply_synced(w->apply);
+	until(w, w->commit.done != NULL);
+	assert_int_equal(w->commit.batch->n, 1);
+	assert_string_equal(w->commit.batch->ops[0].key, STORE_SYNCED);
+	answer_commit(w);
+	/* Nor is it what was said before the loss, but not taken yet. */
+	change(w, i, 30003);
+	apply_synced(w->apply);
+	apply_lost(w->apply);
+	until(w, w->commit.done != NULL);
+	answer_commit(w);
+	nothing_waits(w);
+	apply_entries(w->apply, all, &entries, &n);
+	digest_entries_free(&entries, n);
+	apply_synced(w->apply);
+	until(w, w->commit.done != NULL);
+	assert_string_equal(w->commit.batch->ops[0].key, STORE_SYNCED);
+	answer_commit(w);
+}
+
+/* The disk hangs, and the hub says the same on one connection after the other. */
+static void
+changes_of_connections_that_are_gone(void **state)
+{
+	struct world *w = *state;
+	unsigned i = three_services(w) == 0 ? 1 : 0, acks = w->acks;
+
+	change(w, i, 30002);
+	until(w, w->commit.done != NULL);
+	for (unsigned n = 0; n < 5000; n++) {
+		w->connection++;
+		change(w, i, 30003);
+	}
+	answer_commit(w);
+	until(w, w->commit.done != NULL);
+	answer_commit(w);
+	nothing_waits(w);
+	assert_int_equal(w->acks, acks + 2);
+}
+
 /* A service without an address has endpoints, by its ClusterIP: they follow what the node is. */
 static void
 without_address_it_follows_the_site(void **state)
@@ -426,6 +491,8 @@ main(void)
 		CASE(a_scan_brings_no_deleted_service_back),
 		CASE(a_scan_gives_an_address),
 		CASE(what_rests_is_written_to_a_new_file),
+		CASE(what_is_lost_is_asked_for_again),
+		CASE(changes_of_connections_that_are_gone),
 		CASE(without_address_it_follows_the_site),
 		CASE(notes_that_wait_are_as_many_as_their_names),
 	};
