@@ -27,12 +27,15 @@ tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 
 if HAVE_CMOCKA
-META_TESTS = tests/unit/meta/meta_test tests/unit/meta/client/pod_asks_test tests/unit/meta/client/staleness_test tests/unit/meta/client/hub_client_test tests/unit/meta/state/apply_test tests/unit/meta/state/ipam_test tests/unit/meta/client/join_test tests/unit/meta/client/message_test tests/unit/meta/client/cloudhub_cache_test tests/unit/meta/client/hub_addresses_test tests/unit/meta/state/store_power_test tests/unit/meta/state/store_test tests/unit/meta/state/writer_test
+META_TESTS = tests/unit/meta/meta_test tests/unit/meta/client/pod_asks_test tests/unit/meta/client/staleness_test tests/unit/meta/client/hub_client_crl_test tests/unit/meta/client/hub_client_test tests/unit/meta/state/apply_test tests/unit/meta/state/ipam_test tests/unit/meta/client/join_test tests/unit/meta/client/message_test tests/unit/meta/client/cloudhub_cache_test tests/unit/meta/client/hub_addresses_test tests/unit/meta/state/store_power_test tests/unit/meta/state/store_test tests/unit/meta/state/writer_test
 check_PROGRAMS += $(META_TESTS)
 TESTS += $(META_TESTS)
 tests_unit_meta_client_staleness_test_SOURCES = tests/unit/meta/client/staleness_test.c
 tests_unit_meta_client_staleness_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_meta_client_staleness_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms
+tests_unit_meta_client_hub_client_crl_test_SOURCES = tests/unit/meta/client/hub_client_crl_test.c
+tests_unit_meta_client_hub_client_crl_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_client_hub_client_crl_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=apply_note
 tests_unit_meta_client_hub_client_test_SOURCES = tests/unit/meta/client/hub_client_test.c tests/unit/meta/client/feed_hub.c tests/unit/meta/client/feed_hub.h $(PATIENCE)
 tests_unit_meta_client_hub_client_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_meta_meta_test_SOURCES = tests/unit/meta/meta_test.c tests/unit/patience.h

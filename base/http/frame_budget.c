@@ -18,6 +18,7 @@ enum { END_STREAM = 0x1, PADDED = 0x8 };
 
 enum {
 	STREAM_CREDIT = 8, /* a reset, a FADING frame, window updates for its last bytes */
+	MESSAGE_CREDIT = 2, /* a window update of the stream and one of the connection */
 	STREAM_FADINGS = 2, /* one for "stops soon", one for "the target does not answer" */
 	/* bytes; well-behaved peers reopen their windows in steps of tens of kilobytes */
 	SENT_A_CREDIT = 512,
@@ -166,11 +167,13 @@ frame_budget_stream(struct frame_budget *b)
 }
 
 void
-frame_budget_sent(struct frame_budget *b, size_t bytes)
+frame_budget_sent(struct frame_budget *b, size_t bytes, bool whole)
 {
 	size_t sent = b->sent_bytes + bytes;
 
 	b->pings = MIN(b->pings + 1, (unsigned)CREDIT_MOST);
 	frame_budget_earn(b, (unsigned)MIN(sent / SENT_A_CREDIT, (size_t)CREDIT_MOST));
+	if (whole)
+		frame_budget_earn(b, MESSAGE_CREDIT);
 	b->sent_bytes = (unsigned)(sent % SENT_A_CREDIT);
 }

@@ -48,8 +48,9 @@ const char *frame_budget_read(
 	struct frame_budget *b, const uint8_t *bytes, size_t n, uint64_t now_ms);
 /* Charges n more useless frames that the caller found itself. False: over the budget. */
 bool frame_budget_spend(struct frame_budget *b, unsigned n, uint64_t now_ms);
-/* A stream was opened, by either end; a DATA frame of so many bytes was sent to the peer. */
+/* A stream was opened, by either end; a DATA frame of so many bytes was sent to the peer. whole: it
+ * took all that there was, so it was not the peer's window that made it so small. */
 void frame_budget_stream(struct frame_budget *b);
-void frame_budget_sent(struct frame_budget *b, size_t bytes);
+void frame_budget_sent(struct frame_budget *b, size_t bytes, bool whole);
 
 #endif

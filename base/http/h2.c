@@ -42,7 +42,7 @@ struct h2 {
 	struct buf *out; /* of h2_output, while that runs */
 	size_t most;
 	bool half; /* the DATA that is being sent ends one direction only */
-	bool drained; /* behind it there was nothing more: nghttp2 drops it until h2_resume */
+	bool drained; /* it took all that there was: nghttp2 drops it until h2_resume */
 	uint32_t code; /* h2_code */
 	bool server;
 	bool settled; /* the other end's SETTINGS have come */
@@ -312,6 +312,7 @@ h2_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *f
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	n = s->events->source(s->arg, stream, &at, &rest);
 	s->half = rest == H2_HALF;
+	s->drained = rest == H2_MORE && n <= size;
 	if (n == 0 && rest == H2_MORE)
 		return NGHTTP2_ERR_DEFERRED;
 	*flags = NGHTTP2_DATA_FLAG_NO_COPY;
@@ -322,7 +323,6 @@ h2_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *f
 		*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
 	if (rest == H2_THEN_TRAILERS)
 		s->events->trailers(s->arg, stream);
-	s->drained = rest == H2_MORE;
 	return (ssize_t)n;
 }
 
@@ -375,7 +375,7 @@ h2_send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, siz
 	if (s->events->send != NULL) {
 		if (!s->events->send(s->arg, stream, head, len))
 			return NGHTTP2_ERR_WOULDBLOCK;
-		frame_budget_sent(&s->budget, len);
+		frame_budget_sent(&s->budget, len, s->drained);
 		return 0;
 	}
 	if (buf_len(s->out) >= s->most)
@@ -384,7 +384,7 @@ h2_send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, siz
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	buf_add(s->out, head, H2_FRAME_HEAD);
 	buf_add(s->out, at, len);
-	frame_budget_sent(&s->budget, len);
+	frame_budget_sent(&s->budget, len, s->drained);
 	s->events->sent(s->arg, stream, len);
 	return 0;
 }

@@ -230,6 +230,17 @@ on_turn(void *arg)
 }
 
 static void
+on_wire(void *arg)
+{
+	struct ws_tunnel *c = arg;
+
+	/* No event was asked for, so the connection broke: the loop would tell it in each turn. */
+	if (c->held && !c->wanted)
+		wire_ended(c, "the connection broke");
+	ws_tunnel_turn(c);
+}
+
+static void
 on_socket(void *arg, int fd, unsigned events)
 {
 	(void)fd;
@@ -285,7 +296,7 @@ ws_tunnel_start(const struct ws_tunnel_setup *setup, struct ws_tunnel **out, int
 	c->asked = WATCH_READ;
 	c->watch = watch_start(c->loop, c->fd, WATCH_READ, on_socket, c);
 	wire->arg = c;
-	wire->on = on_turn;
+	wire->on = on_wire;
 	if (setup->n_rest > 0)
 		ws_tunnel_take(c, setup->rest, setup->n_rest);
 	timer_start(c->kick, 0, 0); /* for input that arrived before we watched */

@@ -31,7 +31,8 @@ struct transport_ops {
 	int (*send)(struct transport *w);
 	/* Calls `on` when a write may succeed, until called with false. */
 	void (*want)(struct transport *w, bool writable);
-	/* While held, no event for readable data. NULL: not supported. */
+	/* While held, no event for readable data: unless a write is wanted, `on` tells only that
+	 * the connection broke, in each turn until the transport is freed. NULL: not supported. */
 	void (*hold)(struct transport *w, bool held);
 	/* The socket, for queries about the connection (sock_drains, sock_rerouted). NULL: there is
 	 * none. */

@@ -172,8 +172,12 @@ tls_bridge_await_reader(struct tls_bridge *b)
 		b->unread = timer_new(b->loop, on_unread, b);
 	timer_start(b->unread, UNREAD_MS, 0);
 	b->held = true;
-	tls_stream_hold(b->tls, true);
-	tls_stream_want(b->tls, false);
+	if (b->cut) {
+		tls_stream_hold(b->tls, true);
+		tls_stream_want(b->tls, false);
+	} else { /* a target that has said all may reset the connection behind it */
+		tls_stream_move(b->tls, NULL);
+	}
 	if (b->watch != NULL)
 		watch_set(b->watch, WATCH_HUP);
 }

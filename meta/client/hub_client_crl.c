@@ -22,32 +22,53 @@ crl_count(const char *serials)
 	return n;
 }
 
-/* Whether the list contains this serial number. */
-static bool
-crl_holds(const char *serials, const char *serial)
+/* Where the list contains this serial number; NULL: nowhere. */
+static char *
+crl_find(char *serials, const char *serial)
 {
 	size_t len = strlen(serial);
 
-	for (const char *at = serials; (at = strstr(at, serial)) != NULL; at += len)
+	for (char *at = serials; (at = strstr(at, serial)) != NULL; at += len)
 		if ((at == serials || at[-1] == ',') && (at[len] == '\0' || at[len] == ','))
-			return true;
-	return false;
+			return at;
+	return NULL;
 }
 
+/* Takes the one that begins at `at` out of the list. */
+static void
+crl_drop(char *serials, char *at)
+{
+	const char *next = strchr(at, ',');
+
+	if (next != NULL)
+		memmove(at, next + 1, strlen(next));
+	else
+		at[at > serials ? -1 : 0] = '\0';
+}
+
+struct crl_reading {
+	char *serials;
+	bool changed; /* one came that was not held */
+};
+
+/* One that is held moves to the end: what makes room is not named by the list that is read. */
 static void
 crl_take_serial(void *arg, const char *serial)
 {
-	char **serials = arg, *rest;
-	auto_free char *before = *serials;
+	struct crl_reading *r = arg;
+	auto_free char *held = NULL;
+	char *at;
 
-	if (serial[0] == '\0' || crl_holds(before, serial)) {
-		*serials = take_ptr(&before);
+	if (serial[0] == '\0')
 		return;
-	}
-	rest = before;
-	if (crl_count(before) >= REFUSED_MOST)
-		rest = strchr(before, ',') + 1;
-	*serials = xasprintf("%s%s%s", rest, rest[0] != '\0' ? "," : "", serial);
+	held = take_ptr(&r->serials);
+	at = crl_find(held, serial);
+	r->changed |= at == NULL;
+	if (at == NULL && crl_count(held) >= REFUSED_MOST)
+		at = held;
+	if (at != NULL)
+		crl_drop(held, at);
+	r->serials = xasprintf("%s%s%s", held, held[0] != '\0' ? "," : "", serial);
 }
 
 void
@@ -94,21 +115,22 @@ static void
 crl_take_hubs(struct hub_client *f, const struct envelope *e)
 {
 	auto_free char *crl = message_crl(e->content, e->content_len);
-	auto_free char *serials = xstrdup(f->refused_hubs);
+	struct crl_reading r = {.changed = false};
 	struct err err = {0};
 
 	if (crl == NULL || f->identity.ca == NULL)
 		return;
-	if (pki_crl_read(crl, f->identity.ca, crl_take_serial, &serials, &err) < 0) {
+	r.serials = xstrdup(f->refused_hubs);
+	if (pki_crl_read(crl, f->identity.ca, crl_take_serial, &r, &err) < 0)
 		log_limited(LOG_LEVEL_WARN, 4, "meta",
 			"the hub tells which hubs are revoked, and is not believed error=\"%s\"",
 			err.text);
+	if (!r.changed) {
+		free(r.serials);
 		return;
 	}
-	if (strcmp(serials, f->refused_hubs) == 0)
-		return;
 	free(f->refused_hubs);
-	f->refused_hubs = take_ptr(&serials);
+	f->refused_hubs = r.serials;
 	log_warn("meta",
 		"certificates of hubs were revoked; this node refuses them certificates=%zu",
 		hub_client_count_refused(f));
@@ -159,5 +181,5 @@ hub_client_refuses_node(const char *revoked_nodes, const char *node, const char 
 		return false;
 	at += strlen(key);
 	valid = xstrndup(at, strcspn(at, "\n"));
-	return serial[0] == '\0' || !crl_holds(valid, serial);
+	return serial[0] == '\0' || crl_find(valid, serial) == NULL;
 }

@@ -110,7 +110,7 @@ test_what_is_earned(void **state)
 	assert_int_equal(budget.useless, 0);
 	frame_budget_init(&budget, 0, HEAD_FREE, 0);
 	for (int i = 0; i < MANY; i++) {
-		frame_budget_sent(&budget, 1000);
+		frame_budget_sent(&budget, 1000, false);
 		assert_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0));
 	}
 	assert_int_equal(budget.useless, 0);
@@ -128,15 +128,32 @@ test_a_ping_for_each_data(void **state)
 	(void)state;
 	frame_budget_init(&budget, 0, HEAD_FREE, 0);
 	for (int i = 0; i < MANY; i++) {
-		frame_budget_sent(&budget, 1);
+		frame_budget_sent(&budget, 1, false);
 		assert_null(read_frame(PING, 0, 8, 17, 0));
 	}
 	assert_int_equal(budget.useless, 0);
 	for (int i = 0; i < MANY; i++)
-		frame_budget_sent(&budget, 1);
+		frame_budget_sent(&budget, 1, false);
 	for (int i = 0; i < FRAME_BUDGET_BURST + 2 * MANY / 512; i++) /* an update brings DATA */
 		assert_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0));
 	assert_non_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0));
+}
+
+/* Some peers open both windows after each DATA, however small: those of a message that the window
+ * had room for are earned for ever. */
+static void
+test_updates_for_each_message(void **state)
+{
+	enum { MANY = 50000, MESSAGE = 50 };
+
+	(void)state;
+	frame_budget_init(&budget, 0, HEAD_FREE, 0);
+	for (int i = 0; i < MANY; i++) {
+		frame_budget_sent(&budget, MESSAGE, true);
+		assert_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0)); /* of the stream */
+		assert_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0)); /* of the connection */
+	}
+	assert_int_equal(budget.useless, 0);
 }
 
 /* A section may have so many bytes, in one frame or in several, again and again. */
@@ -215,6 +232,7 @@ main(void)
 		cmocka_unit_test(test_a_second_later),
 		cmocka_unit_test(test_what_is_earned),
 		cmocka_unit_test(test_a_ping_for_each_data),
+		cmocka_unit_test(test_updates_for_each_message),
 		cmocka_unit_test(test_large_sections),
 		cmocka_unit_test(test_all_streams_fade),
 		cmocka_unit_test(test_pieces),

@@ -182,6 +182,39 @@ test_slow_reader(void **state)
 	close_two(&t);
 }
 
+/* Who reads nothing costs nothing when the wire breaks, and gets what had come. */
+static void
+test_slow_reader_lost(void **state)
+{
+	enum { FRAME = 16384, HEAD = 8, QUIET = 200 };
+	static uint8_t frame[HEAD + FRAME] = "\x82\xfe\x40\x00\0\0\0";
+	const struct linger now = {.l_onoff = 1};
+	size_t at = 0;
+	int descriptors;
+	struct two t;
+
+	(void)state;
+	open_two(&t, true);
+	for (int quiet = 0; quiet < QUIET; quiet++) {
+		ssize_t n = send(t.fd, frame + at, sizeof frame - at, MSG_NOSIGNAL);
+
+		if (n > 0)
+			at = (at + (size_t)n) % sizeof frame, quiet = 0;
+		assert_int_equal(send(t.server.fd, "x", 1, MSG_NOSIGNAL), 1); /* wakes it */
+		patience_turn(t.loop);
+	}
+	assert_int_equal(setsockopt(t.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+	descriptors = bed_descriptors();
+	close(take_fd(&t.fd));
+	/* the loop would tell the break again in each turn until the other end is closed, too */
+	until(&t, bed_descriptors() == descriptors - 2);
+	assert_false(t.server.ended);
+	until(&t, (read_side(&t.server), t.server.ended));
+	assert_true(t.server.fault && t.server.got >= WS_TUNNEL_WAITING);
+	assert_true(read_side(&t.server));
+	close_two(&t);
+}
+
 /* The wire ends: both owners know, and whose fault it is. */
 static void
 test_lost(void **state)
@@ -417,6 +450,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_slow_reader),
+		cmocka_unit_test(test_slow_reader_lost),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_truncated),

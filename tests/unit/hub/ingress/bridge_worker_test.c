@@ -153,7 +153,8 @@ close_all(struct bridged *b)
 	preauth_leave(&b->place);
 	bridge_worker_free(&b->bridge);
 	tls_stream_free(&b->tls);
-	close(b->fd);
+	if (b->fd >= 0)
+		close(b->fd);
 	if (b->other >= 0)
 		close(b->other);
 }
@@ -295,6 +296,37 @@ test_cut_by_the_target(void **state)
 		assert_int_equal(b.ended, 0);
 	}
 	assert_memory_equal(got, bulk, BULK);
+	until(b.ended == 1);
+	assert_int_equal(b.end, TLS_BRIDGE_CUT);
+	close_all(&b);
+}
+
+/* Nor does a reset behind that FIN take anything of it. */
+static void
+test_cut_and_reset_by_the_target(void **state)
+{
+	enum { LENGTH = 1 << 14 };
+	static char got[LENGTH];
+	struct bridged b;
+	int unread = 0;
+
+	(void)state;
+	open_bridge(&b, server, NULL);
+	assert_int_equal(tls_stream_write(b.tls, bulk, LENGTH), LENGTH);
+	until(ioctl(b.other, FIONREAD, &unread) == 0 && unread == LENGTH);
+	assert_int_equal(write(b.other, "x", 1), 1); /* closing over it resets */
+	until(ioctl(b.fd, FIONREAD, &unread) == 0 && unread > 0);
+	shutdown(b.fd, SHUT_WR);
+	for (unsigned i = 0; i < 2 * SOON; i++) {
+		patience_turn(loop);
+		assert_int_equal(b.ended, 0);
+		if (i == SOON) {
+			tls_stream_free(&b.tls);
+			close(take_fd(&b.fd));
+		}
+	}
+	assert_int_equal(read(b.other, got, LENGTH), LENGTH);
+	assert_memory_equal(got, bulk, LENGTH);
 	until(b.ended == 1);
 	assert_int_equal(b.end, TLS_BRIDGE_CUT);
 	close_all(&b);
@@ -455,6 +487,8 @@ main(void)
 		BOTH(test_cut_for_the_caller),
 		BOTH(test_refused),
 		BOTH(test_no_ticket_of_another_target),
+		{"test_cut_and_reset_by_the_target", test_cut_and_reset_by_the_target, without,
+			NULL, NULL},
 		{"test_given_up", test_given_up, with_workers, NULL, NULL},
 		{"test_place_of_waiting", test_place_of_waiting, with_workers, NULL, NULL},
 	};
