@@ -381,6 +381,7 @@ def test_false_and_after_the_end(world):
     world.near.run("nft", "-f", "-", input="table ip nat {\n chain KUBE-SERVICES { }\n }")
     world.agent.start("--mesh.nodePorts", "true")
     wait_for("both endpoints", lambda: set(world.names(world.outside, "tcp", world.near.address, 30050, 12)) == {"edge-1.a", "edge-2.b"})
+    world.near.run("nft", "delete", "table", "ip", "nat")
 
 
 def test_health_check_node_port(world):
