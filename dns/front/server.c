@@ -154,7 +154,7 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 
 /* 0 when the answer comes later; otherwise the client gets SERVFAIL now. */
 static int
-wait_for_upstream(struct server *s, const struct client *c, const struct asked *by)
+wait_for_upstream(struct server *s, const struct client *c, const struct asked *by, uint64_t client)
 {
 	struct waiting *w = xcalloc(1, sizeof *w + by->q->len);
 	int rc;
@@ -166,7 +166,7 @@ wait_for_upstream(struct server *s, const struct client *c, const struct asked *
 	w->chase = by->target != NULL;
 	if (by->target != NULL)
 		w->target = *by->target;
-	rc = lookup_wait(s->lookup, by->q, by->target, dns_client_key(&c->from), on_forwarded, w);
+	rc = lookup_wait(s->lookup, by->q, by->target, client, on_forwarded, w);
 	if (rc < 0) {
 		free(w);
 		return rc;
@@ -189,7 +189,7 @@ forward_query(struct server *s, const struct client *c, const struct asked *by, 
 			server_add(&s->count.outcome[SERVER_CACHED]);
 			return;
 		}
-		if (wait_for_upstream(s, c, by) == 0) {
+		if (wait_for_upstream(s, c, by, client) == 0) {
 			server_add(&s->count.outcome[SERVER_FORWARDED]);
 			return;
 		}

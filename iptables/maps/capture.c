@@ -102,13 +102,7 @@ capture_flows(struct capture *c, const struct in6_addr *addresses, uint16_t dns_
 	struct err err = {0};
 	int n;
 
-	buf_init(&s.locals, BUF_UNLIMITED);
-	n = iface_addresses(&s.locals);
-	if (n < 0)
-		err_set(&err, n, "cannot read the host's addresses: %s", strerror(-n));
-	else
-		n = conntrack_delete(IPPROTO_UDP, is_stale, &s, FLOWS_MOST, &err);
-	buf_fini(&s.locals);
+	n = conntrack_delete(IPPROTO_UDP, &s.locals, is_stale, &s, FLOWS_MOST, &err);
 	if (n >= 0) {
 		c->flows_ended += (uint64_t)n;
 		return;

@@ -7,8 +7,8 @@
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <string.h>
 
-#include "base/core/buf.h"
 #include "base/core/sock.h"
+#include "iptables/host/iface.h"
 #include "iptables/table/netlink.h"
 
 enum { MESSAGE_MAX = 512, SEND_MAX = 65536 };
@@ -189,8 +189,8 @@ delete_picked(struct mnl_socket *nl, struct dump *d)
 	return rc < 0 ? rc : (int)d->n;
 }
 
-int
-conntrack_delete(
+static int
+conntrack_delete_picked(
 	uint8_t proto, conntrack_pick_fn *pick_fn, void *arg, unsigned most, struct err *err)
 {
 	struct dump d = {.proto = proto, .pick = pick_fn, .arg = arg, .most = most};
@@ -209,6 +209,22 @@ conntrack_delete(
 	if (rc < 0)
 		return err_set(
 			err, rc, "cannot end flows of the old way (ctnetlink): %s", strerror(-rc));
+	return rc;
+}
+
+int
+conntrack_delete(uint8_t proto, struct buf *locals, conntrack_pick_fn *pick_fn, void *arg,
+	unsigned most, struct err *err)
+{
+	int rc;
+
+	buf_init(locals, BUF_UNLIMITED);
+	rc = iface_addresses(locals);
+	if (rc < 0)
+		err_set(err, rc, "cannot read the host's addresses: %s", strerror(-rc));
+	else
+		rc = conntrack_delete_picked(proto, pick_fn, arg, most, err);
+	buf_fini(locals);
 	return rc;
 }
 

@@ -5,7 +5,7 @@
  * packet is translated anew. Each call dumps the kernel's table, about a microsecond per flow: call
  * it when something has changed, not periodically.
  *
- *	n = conntrack_delete(IPPROTO_UDP, is_stale, self, 10000, &err);
+ *	n = conntrack_delete(IPPROTO_UDP, &self->locals, is_stale, self, MOST, &err);
  */
 #ifndef EDGEWAY_IPTABLES_MAPS_CONNTRACK_H
 #define EDGEWAY_IPTABLES_MAPS_CONNTRACK_H
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/core/buf.h"
 #include "base/core/err.h"
 
 /* Source and destination before translation, and the server after it. Ports in host byte order,
@@ -30,10 +31,11 @@ struct conntrack_flow {
 typedef bool conntrack_pick_fn(void *arg, const struct conntrack_flow *flow);
 
 /* Deletes the flows of this protocol (0: of all that have ports) that `pick` selects, at most
- * `most` per call, because each takes a microsecond of the loop. Returns their number (`most`:
- * there may be more), or -errno. Needs CAP_NET_ADMIN and nf_conntrack_netlink. */
-int conntrack_delete(
-	uint8_t proto, conntrack_pick_fn *pick, void *arg, unsigned most, struct err *err);
+ * `most` per call, because each takes a microsecond of the loop. `pick` finds the machine's
+ * addresses in `locals` (iptables/host/iface.h), which are there during the call. Returns their
+ * number (`most`: there may be more), or -errno. Needs CAP_NET_ADMIN and nf_conntrack_netlink. */
+int conntrack_delete(uint8_t proto, struct buf *locals, conntrack_pick_fn *pick, void *arg,
+	unsigned most, struct err *err);
 /* The first flow of this protocol that `pick` selects: 1 and *found, 0: there is none, or
  * -errno. Same requirements. The dump ends there. */
 int conntrack_find(uint8_t proto, conntrack_pick_fn *pick, void *arg, struct conntrack_flow *found,

@@ -774,13 +774,7 @@ service_maps_flows(struct service_maps *f)
 	struct err err = {0};
 	int n;
 
-	buf_init(&s.locals, BUF_UNLIMITED);
-	n = iface_addresses(&s.locals);
-	if (n < 0)
-		err_set(&err, n, "cannot read the host's addresses: %s", strerror(-n));
-	else
-		n = conntrack_delete(0, is_stale, &s, FLOWS_AT_ONCE, &err);
-	buf_fini(&s.locals);
+	n = conntrack_delete(0, &s.locals, is_stale, &s, FLOWS_AT_ONCE, &err);
 	if (n == FLOWS_AT_ONCE) {
 		f->counts.flows_ended += FLOWS_AT_ONCE;
 		return; /* there may be more */
